@@ -1,0 +1,9 @@
+/**
+ * States what must be true here. A failure is a fault of ours, never of a caller's input.
+ *
+ * @example
+ * assert(held >= 0, 'held slots are never negative', held);
+ */
+export function assert(condition: boolean, rule: string, got?: unknown): asserts condition {
+  if (!condition) throw new Error(`Broken invariant: ${rule}${got === undefined ? '' : `, got ${String(got)}`}`);
+}

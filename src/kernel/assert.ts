@@ -4,6 +4,6 @@
  * @example
  * assert(held >= 0, 'held slots are never negative', held);
  */
-export function assert(condition: boolean, rule: string, got?: unknown): asserts condition {
-  if (!condition) throw new Error(`Broken invariant: ${rule}${got === undefined ? '' : `, got ${String(got)}`}`);
+export function assert(condition: boolean, rule: string, got?: string | number | boolean): asserts condition {
+  if (!condition) throw new Error(`Broken invariant: ${rule}${got === undefined ? '' : `, got ${got}`}`);
 }

@@ -58,7 +58,11 @@ export class FakeClock implements Clock {
     let first: Pending | undefined;
     for (const pending of this.#pending) {
       if (pending.dueMs > untilMs) continue;
-      if (first === undefined || pending.dueMs < first.dueMs || (pending.dueMs === first.dueMs && pending.order < first.order)) {
+      if (
+        first === undefined ||
+        pending.dueMs < first.dueMs ||
+        (pending.dueMs === first.dueMs && pending.order < first.order)
+      ) {
         first = pending;
       }
     }

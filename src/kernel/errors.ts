@@ -18,7 +18,8 @@ export type ErrorCode = keyof typeof ERROR_CODES;
  * Messages read `Cannot <act>: <cause>, got <value>`, so that the person who reads one at night knows what to change.
  *
  * @example
- * throw new HeadgateError('HG_OPTION', 'Cannot make a limiter: maxConcurrent must be a positive integer, got -1');
+ * const error = new HeadgateError('HG_OPTION', 'Cannot make a limiter: maxConcurrent must be positive, got -1');
+ * console.log(error.code); // HG_OPTION
  */
 export class HeadgateError extends Error {
   readonly code: ErrorCode;
@@ -30,7 +31,13 @@ export class HeadgateError extends Error {
   }
 }
 
-/** The message of anything that was thrown. */
+/**
+ * The message of anything that was thrown.
+ *
+ * @example
+ * console.log(messageOf(new Error('socket closed'))); // socket closed
+ * console.log(messageOf('socket closed')); // socket closed
+ */
 export function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
 }

@@ -6,10 +6,12 @@
  *
  * @example
  * const slices = new Slices(5);
- * for (const item of items) {
- *   work(item);
+ * let sum = 0;
+ * for (let item = 0; item < 1000; item++) {
+ *   sum += item;
  *   if (slices.due()) await slices.pause();
  * }
+ * console.log(sum); // 499500
  */
 export class Slices {
   readonly #sliceMs: number;

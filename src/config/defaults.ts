@@ -1,0 +1,89 @@
+import { resolveLimits } from './limits.ts';
+import { machineMemory } from './machine.ts';
+import type { Config, Machine, Mutable } from './types.ts';
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+
+/** What is allowed of each interval at least: a file read more often costs more than it tells. */
+export const INTERVAL_MS_MIN = 100;
+
+/** This machine, as far as it is known before the server was asked for the low-water mark. */
+export function thisMachine(): Machine {
+  return { memoryLimitBytes: machineMemory().memoryLimitBytes, lowWater: false };
+}
+
+/** The defaults, to be filled in. Limits are those of our own names; a reader decides otherwise. */
+export function draftConfig(machine: Machine): Mutable<Config> {
+  return {
+    origin: 'default',
+    file: undefined,
+    machine: { ...machine },
+    server: {
+      host: undefined,
+      port: 8030,
+      tls: undefined,
+      http2: true,
+      // A fleet that reconnects in one second fills the usual 511 at once.
+      backlog: 4096,
+      headersTimeoutMs: 10_000,
+      requestTimeoutMs: 30_000,
+      // Above the 60 s after which common load balancers drop an idle connection: they must be the first to close it.
+      keepAliveTimeoutMs: 65_000,
+      headerBytesMax: 16 * KIB,
+      bodyBytesMax: 5 * MIB,
+      // More would let the pending bytes of one HTTP/2 connection pass Node's 10 MB session memory.
+      http2ConcurrentStreamsMax: 100,
+      drainDelayMs: 5000,
+      graceMs: 30_000,
+    },
+    limits: { ...resolveLimits('auto', machine) },
+    flags: {
+      heartbeatMs: 180_000,
+      connectionMsMax: undefined,
+      compression: 'auto',
+      retryMs: undefined,
+      catchUp: 'safe',
+      aheadWaitMs: 5000,
+      logBatchesMax: 10_000,
+      logBytesMax: 64 * MIB,
+      initTimeoutMs: 10_000,
+      disconnectedStatusMs: 60_000,
+      credentialCleanupMs: 60_000,
+      sources: [],
+    },
+    environments: [],
+    exit: { onError: false, always: false, ignoreConnectionErrors: false },
+    events: {
+      send: false,
+      uri: 'https://events.launchdarkly.com',
+      flushIntervalMs: 5000,
+      capacity: 1000,
+      inlineUsers: false,
+      inboundPayloadBytesMax: undefined,
+    },
+    upstream: {
+      streamUri: 'https://stream.launchdarkly.com',
+      baseUri: 'https://sdk.launchdarkly.com',
+      clientSideBaseUri: 'https://clientsdk.launchdarkly.com',
+    },
+    log: { level: 'info', format: 'json' },
+  };
+}
+
+/** Freezes a value and everything in it. */
+export function deepFreeze<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
+  for (const inner of Object.values(value)) deepFreeze(inner);
+  return Object.freeze(value);
+}
+
+/**
+ * The configuration of someone who configured nothing: port 8030, `limits: auto`, no sources.
+ *
+ * @example
+ * const config = { ...defaultConfig(), flags: { ...defaultConfig().flags, sources: [source] } };
+ */
+export function defaultConfig(machine: Machine = thisMachine()): Config {
+  return deepFreeze(draftConfig(machine));
+}

@@ -1,0 +1,179 @@
+import type { LimitsConfig, LimitsSpec, Machine } from './types.ts';
+import { formatBytes, formatDuration } from './values.ts';
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+
+/** What one delivery to a slow reader holds in the kernel, with the low-water mark and without. */
+const KERNEL_BYTES_LOW_WATER = 256 * KIB;
+const KERNEL_BYTES_PLAIN = 4 * MIB;
+/** What one caller in the queue holds: its connection, with TLS, and its request. */
+const WAITER_BYTES = 32 * KIB;
+
+/** Fewer would leave a small container no better than one client after the other. */
+const SLOTS_MIN = 32;
+/** More in progress at once brings nobody home sooner. */
+const SLOTS_MAX = 4096;
+/** Half the least number of slots: a few stalled readers must not stop parking in the smallest container. */
+const PARKED_MIN = 16;
+/** A herd of a thousand must be able to wait, however small the container. */
+const QUEUE_MIN = 1024;
+/** One address has this many ports; a longer queue could not be emptied within any wait. */
+const QUEUE_MAX = 65_536;
+/** A few old pages must be allowed, or nobody could be served while the data changes. */
+const PINNED_BYTES_MIN = 16 * MIB;
+
+/** Below the 14 s and more that SDKs were seen to wait for a stream's headers. */
+const WAIT_STREAM_MS = 10_000;
+/** Some SDKs give a whole poll 3 s: one is left for waiting. */
+const WAIT_POLL_MS = 1000;
+
+const FLOOR_BYTES_PER_SECOND = 64 * KIB;
+/** Silence that a steady reader at the floor rate shows, with room to spare: 2 s with the mark, 21.9 s without. */
+const SLACK_LOW_WATER_MS = 10_000;
+const SLACK_PLAIN_MS = 30_000;
+const VENDOR_SLACK_MS = 5000;
+const VENDOR_SEND_TIMEOUT_MS = 120_000;
+
+/** What all deliveries may hand over in one turn of the event loop; always on, whatever the mode. */
+const TURN_BYTES = MIB;
+const LOW_WATER_MARK_BYTES = 64 * KIB;
+
+/** The parts of the memory limit that deliveries may use, as divisors. Together five eighths; the rest is ours. */
+const SHARES = { slots: 4, parked: 8, pinned: 8, queue: 8 } as const;
+
+function clamp(value: number, min: number, max: number): number {
+  return Math.min(max, Math.max(min, value));
+}
+
+function lowWaterMark(spec: LimitsSpec, machine: Machine): number | undefined {
+  if (!machine.lowWater || spec.lowWaterMarkBytes === 'off') return undefined;
+  return spec.lowWaterMarkBytes ?? LOW_WATER_MARK_BYTES;
+}
+
+/** What one delivery costs in the kernel: four times the mark, or the kernel's own buffer. */
+function kernelBytes(markBytes: number | undefined): number {
+  return markBytes === undefined
+    ? KERNEL_BYTES_PLAIN
+    : clamp(4 * markBytes, KERNEL_BYTES_LOW_WATER, KERNEL_BYTES_PLAIN);
+}
+
+function resolveOff(spec: LimitsSpec, machine: Machine): LimitsConfig {
+  return {
+    mode: spec.mode,
+    enabled: false,
+    slots: Number.POSITIVE_INFINITY,
+    queue: 0,
+    waitStreamMsMax: Number.POSITIVE_INFINITY,
+    waitPollMsMax: Number.POSITIVE_INFINITY,
+    parking: false,
+    parked: 0,
+    pinnedBytesMax: Number.POSITIVE_INFINITY,
+    sendTimeoutMs: undefined,
+    floorBytesPerSecond: 0,
+    slackMs: 0,
+    fairness: 'off',
+    earlyShed: false,
+    turnBytesMax: spec.turnBytes ?? TURN_BYTES,
+    lowWaterMarkBytes: lowWaterMark(spec, machine),
+  };
+}
+
+function resolveVendor(spec: LimitsSpec, machine: Machine): LimitsConfig {
+  const off = resolveOff(spec, machine);
+  if (spec.slots === undefined || spec.slots <= 0) return off;
+  return {
+    ...off,
+    enabled: true,
+    slots: spec.slots,
+    queue: spec.queue ?? 0,
+    sendTimeoutMs: spec.sendTimeoutMs ?? VENDOR_SEND_TIMEOUT_MS,
+    floorBytesPerSecond: FLOOR_BYTES_PER_SECOND,
+    slackMs: VENDOR_SLACK_MS,
+  };
+}
+
+function resolveAuto(spec: LimitsSpec, machine: Machine): LimitsConfig {
+  const markBytes = lowWaterMark(spec, machine);
+  const memory = machine.memoryLimitBytes;
+  const perDelivery = kernelBytes(markBytes);
+  const parked =
+    spec.parking === false
+      ? 0
+      : (spec.parked ?? clamp(Math.floor(memory / SHARES.parked / perDelivery), PARKED_MIN, SLOTS_MAX));
+  return {
+    mode: 'auto',
+    enabled: true,
+    slots: spec.slots ?? clamp(Math.floor(memory / SHARES.slots / perDelivery), SLOTS_MIN, SLOTS_MAX),
+    queue: spec.queue ?? clamp(Math.floor(memory / SHARES.queue / WAITER_BYTES), QUEUE_MIN, QUEUE_MAX),
+    waitStreamMsMax: spec.waitStreamMs ?? WAIT_STREAM_MS,
+    waitPollMsMax: spec.waitPollMs ?? WAIT_POLL_MS,
+    parking: parked > 0,
+    parked,
+    pinnedBytesMax: spec.pinnedBytes ?? Math.max(PINNED_BYTES_MIN, Math.floor(memory / SHARES.pinned)),
+    sendTimeoutMs: spec.sendTimeoutMs,
+    floorBytesPerSecond: spec.floorBytesPerSecond ?? FLOOR_BYTES_PER_SECOND,
+    slackMs: spec.slackMs ?? (markBytes === undefined ? SLACK_PLAIN_MS : SLACK_LOW_WATER_MS),
+    fairness: spec.fairness ?? 'tenant',
+    earlyShed: spec.earlyShed ?? true,
+    turnBytesMax: spec.turnBytes ?? TURN_BYTES,
+    lowWaterMarkBytes: markBytes,
+  };
+}
+
+/**
+ * The limits in force, from what was asked for and the machine. Pure.
+ *
+ * - `auto`: a quarter of the memory limit is for deliveries in progress, an eighth each for parked ones, for pages that
+ *   only deliveries keep alive, and for callers in the queue.
+ * - `vendor`: unset or 0 slots limits nothing; else the vendor's queue and cap, no parking, one first-come queue.
+ * - `off`: no limit, no refusal, no delivery deadline. The turn's ration and the low-water mark stay.
+ *
+ * @example
+ * resolveLimits({ mode: 'auto' }, { memoryLimitBytes: 512 * 2 ** 20, lowWater: true }).slots; // 512
+ */
+export function resolveLimits(mode: LimitsSpec | LimitsSpec['mode'], machine: Machine): LimitsConfig {
+  const spec = typeof mode === 'string' ? { mode } : mode;
+  if (spec.mode === 'auto') return resolveAuto(spec, machine);
+  return spec.mode === 'vendor' ? resolveVendor(spec, machine) : resolveOff(spec, machine);
+}
+
+function capText(limits: LimitsConfig): string {
+  const floor =
+    limits.floorBytesPerSecond === 0 ? 'no floor rate' : `floor ${formatBytes(limits.floorBytesPerSecond)}/s`;
+  const slack = limits.floorBytesPerSecond === 0 ? '' : ` with ${formatDuration(limits.slackMs)} slack`;
+  const cap =
+    limits.sendTimeoutMs === undefined ? 'cap scales with the payload' : `cap ${formatDuration(limits.sendTimeoutMs)}`;
+  return `${floor}${slack}, ${cap}`;
+}
+
+/**
+ * The limits and the arithmetic behind them, in one line.
+ *
+ * @example
+ * const machine = { memoryLimitBytes: 512 * 2 ** 20, lowWater: true };
+ * explainLimits(resolveLimits('auto', machine), machine);
+ * // 'auto: 512 slots (512MiB / 4 / 256KiB per delivery, within 32 to 4096), ...'
+ */
+export function explainLimits(limits: LimitsConfig, machine: Machine): string {
+  if (!limits.enabled)
+    return `${limits.mode === 'vendor' ? 'none set' : 'off'}: no limit, no refusal, no delivery deadline`;
+  if (limits.mode === 'vendor') {
+    return `vendor: ${limits.slots} slots, ${limits.queue} may wait as long as they like, ${capText(limits)}, no parking, first come first served`;
+  }
+  const memory = formatBytes(machine.memoryLimitBytes);
+  const perDelivery = kernelBytes(limits.lowWaterMarkBytes);
+  const computed = resolveLimits('auto', { ...machine, lowWater: limits.lowWaterMarkBytes !== undefined });
+  const said = (value: number, auto: number, arithmetic: string): string =>
+    value === auto ? arithmetic : 'as configured';
+  return [
+    `auto: ${limits.slots} slots (${said(limits.slots, computed.slots, `${memory} / ${SHARES.slots} / ${formatBytes(perDelivery)} per delivery, within ${SLOTS_MIN} to ${SLOTS_MAX}`)})`,
+    `${limits.queue} waiting (${said(limits.queue, computed.queue, `${memory} / ${SHARES.queue} / ${formatBytes(WAITER_BYTES)} per waiting connection, within ${QUEUE_MIN} to ${QUEUE_MAX}`)}) for ${formatDuration(limits.waitStreamMsMax)} on streams and ${formatDuration(limits.waitPollMsMax)} on polls`,
+    limits.parking
+      ? `${limits.parked} parked (${said(limits.parked, computed.parked, `${memory} / ${SHARES.parked} / ${formatBytes(perDelivery)}, within ${PARKED_MIN} to ${SLOTS_MAX}`)})`
+      : 'no parking',
+    `${formatBytes(limits.pinnedBytesMax)} pinned (${said(limits.pinnedBytesMax, computed.pinnedBytesMax, `${memory} / ${SHARES.pinned}, at least ${formatBytes(PINNED_BYTES_MIN)}`)})`,
+    capText(limits),
+    limits.fairness === 'tenant' ? 'fair between environments' : 'first come first served',
+  ].join(', ');
+}

@@ -11,8 +11,8 @@ describe('assert', () => {
       new Error('Broken invariant: held slots are never negative, got -1'),
     );
     expect(() => assert(false, 'a slot is freed once')).toThrow(new Error('Broken invariant: a slot is freed once'));
-    expect(() => assert(false, 'a slot has a holder', null)).toThrow(
-      new Error('Broken invariant: a slot has a holder, got null'),
+    expect(() => assert(false, 'a slot is held', false)).toThrow(
+      new Error('Broken invariant: a slot is held, got false'),
     );
   });
 });

@@ -5,7 +5,7 @@ import { Fact } from './facts.ts';
 describe('Fact', () => {
   // Fails when the `hasSubscribers` check in `publish` is removed.
   it('is not even made while nobody listens', () => {
-    const make = vi.fn(() => ({ n: 1 }));
+    const make = vi.fn<() => { n: number }>(() => ({ n: 1 }));
     new Fact('headgate:test.unheard').publish(make);
     expect(make).not.toHaveBeenCalled();
   });

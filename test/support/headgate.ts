@@ -1,0 +1,63 @@
+import { existsSync } from 'node:fs';
+import { ROOT } from './files.ts';
+import { type Line, LineProcess } from './line-process.ts';
+
+export interface HeadgateOptions {
+  /** What follows `headgate serve`. */
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** The port to listen on; one that the system picks when left out. */
+  readonly port?: number;
+}
+
+const MAIN = `${ROOT}dist/cli/main.js`;
+const START_MS_MAX = 20_000;
+
+/** A running `headgate serve`, as its own process. */
+export class Headgate {
+  readonly port: number;
+  readonly url: string;
+  readonly #process: LineProcess;
+
+  constructor(process: LineProcess, port: number) {
+    this.port = port;
+    this.url = `http://127.0.0.1:${port}`;
+    this.#process = process;
+  }
+
+  get pid(): number | undefined {
+    return this.#process.pid;
+  }
+
+  /** The log so far. */
+  get logs(): readonly Line[] {
+    return this.#process.lines;
+  }
+
+  /** The first line of the log with this message, already written or to come. */
+  waitForLog(message: string, msMax = START_MS_MAX): Promise<Line> {
+    return this.#process.waitFor(`the log line "${message}"`, (line) => line['msg'] === message, { msMax });
+  }
+
+  /** Asks for a graceful stop (SIGTERM) and answers with the exit code. */
+  async stop(): Promise<number | null> {
+    return (await this.#process.stop('SIGTERM')).code;
+  }
+}
+
+/** Starts `headgate serve` from `dist` and answers when it listens. */
+export async function startHeadgate(options: HeadgateOptions = {}): Promise<Headgate> {
+  if (!existsSync(MAIN)) throw new Error(`Cannot start Headgate: run npm run build first, got no ${MAIN}`);
+  const child = new LineProcess({
+    command: process.execPath,
+    args: [MAIN, 'serve', ...(options.args ?? [])],
+    env: { PORT: String(options.port ?? 0), ...options.env },
+  });
+  const listening = await child.waitFor('the log line "listening"', (line) => line['msg'] === 'listening', {
+    msMax: START_MS_MAX,
+  });
+  const port = listening['port'];
+  if (typeof port !== 'number')
+    throw new Error(`Cannot start Headgate: its port is no number, got ${JSON.stringify(listening)}`);
+  return new Headgate(child, port);
+}

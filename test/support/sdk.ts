@@ -68,11 +68,13 @@ export class Sdk {
     return this.#process.stderr;
   }
 
-  /** The value of a flag when the SDK next says that it changed; to `value`, when that is given. */
-  async waitForChange(key: string, value?: unknown): Promise<unknown> {
+  /** The value of a flag when the SDK says that it changed: to `value` when that is given, in line `from` or a later one. */
+  async waitForChange(key: string, options: { value?: unknown; from?: number } = {}): Promise<unknown> {
+    const { value, from = 0 } = options;
     const line = await this.#wait(
       `change of ${key}`,
       (said) => said['event'] === 'change' && said['key'] === key && (value === undefined || said['value'] === value),
+      from,
     );
     return line['value'];
   }

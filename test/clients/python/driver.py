@@ -29,6 +29,10 @@ def say(**line):
         print(json.dumps(line), flush=True)
 
 
+def error_text(error):
+    return "" if error is None else f"{error.kind.value} {error.status_code} {error.message}"
+
+
 def config_for(mode, base_url, sdk_key):
     options = {name: value() if callable(value) else value for name, value in MODES[mode].items()}
     options = {name: value.build() if hasattr(value, "build") else value for name, value in options.items()}
@@ -54,13 +58,13 @@ def main():
     )
     client = ldclient.LDClient(config_for(*sys.argv[1:]), start_wait=READY_SECONDS_MAX)
     if not client.is_initialized():
-        say(event="failed", error=str(client.data_source_status_provider.status.error))
+        say(event="failed", error=error_text(client.data_source_status_provider.status.error))
         return 1
     client.flag_tracker.add_listener(
         lambda change: say(event="change", key=change.key, value=client.variation(change.key, context, None))
     )
     client.data_source_status_provider.add_listener(
-        lambda status: say(event="status", state=status.state.value, error=str(status.error))
+        lambda status: say(event="status", state=status.state.value.upper(), error=error_text(status.error))
     )
     say(event="initialized", flags=client.all_flags_state(context).to_values_map())
     sys.stdin.buffer.read()

@@ -1,0 +1,3 @@
+export { Limiter } from './limiter.ts';
+export { SingleFlight } from './single-flight.ts';
+export type { AcquireRequest, Answer, LimiterOptions, LimiterStats, RefusalReason, Slot } from './types.ts';

@@ -121,7 +121,7 @@ export class ItemScanner extends JsonScanner {
     if (bytes > KEY_BYTES_MAX) this.fail(this.place(at), `a key may have ${KEY_BYTES_MAX} bytes, got ${bytes}`);
     const text = this.recorded(0, bytes, at);
     const key = this.escaped ? (JSON.parse(text) as string) : text.slice(1, -1);
-    this.stopRecording();
+    this.stopRecording(at);
     return key;
   }
 
@@ -196,7 +196,7 @@ export class ItemScanner extends JsonScanner {
     this.#inItem = false;
     const section = this.#section;
     const text = this.#texts && !this.#deleted ? this.recorded(0, this.mark(at), at) : '';
-    this.stopRecording();
+    this.stopRecording(at);
     if (section === undefined) return;
     this.#items.push({
       kind: section.kind,

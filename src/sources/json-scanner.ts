@@ -188,8 +188,9 @@ export class JsonScanner {
     this.#escaped = false;
   }
 
-  /** Ends the recording. */
-  protected stopRecording(): void {
+  /** Ends the recording, `at` being where the scanner is. */
+  protected stopRecording(at: number): void {
+    this.#bound(this.mark(at), at);
     this.#recording = false;
     // One large item must not cost its size for as long as the file is read.
     if (this.#buffer.length > 1024 * 1024) this.#buffer = Buffer.alloc(0);
@@ -418,9 +419,7 @@ export class JsonScanner {
   #flush(end: number): void {
     if (!this.#recording || end <= this.#runStart) return;
     const size = this.#buffered + end - this.#runStart;
-    if (size > this.#limits.recordBytesMax) {
-      this.fail(this.place(end), `one item may have ${this.#limits.recordBytesMax} bytes, got more`);
-    }
+    this.#bound(size, end);
     if (size > this.#buffer.length) {
       const larger = Buffer.allocUnsafeSlow(Math.max(4096, 2 ** Math.ceil(Math.log2(size))));
       this.#buffer.copy(larger, 0, 0, this.#buffered);
@@ -428,6 +427,11 @@ export class JsonScanner {
     }
     this.#chunk.copy(this.#buffer, this.#buffered, this.#runStart, end);
     this.#buffered = size;
+  }
+
+  #bound(size: number, at: number): void {
+    if (size <= this.#limits.recordBytesMax) return;
+    this.fail(this.place(at), `one item may have ${this.#limits.recordBytesMax} bytes, got more`);
   }
 
   #unexpected(at: number): never {

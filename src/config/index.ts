@@ -1,4 +1,5 @@
 export { defaultConfig } from './defaults.ts';
+export { describeConfig } from './describe.ts';
 export { explainLimits, resolveLimits } from './limits.ts';
 export { type MachineMemory, type MachineReads, machineMemory } from './machine.ts';
 export type {
@@ -24,3 +25,4 @@ export type {
   UpstreamConfig,
 } from './types.ts';
 export { formatBytes, formatDuration, maskKey, parseBytes, parseDuration } from './values.ts';
+export { type Loaded, type LoadOptions, loadConfig } from './load.ts';

@@ -15,8 +15,11 @@ export interface MachineReads {
   readonly totalBytes: () => number;
 }
 
-const CGROUP_V2_PATH = '/sys/fs/cgroup/memory.max';
-const CGROUP_V1_PATH = '/sys/fs/cgroup/memory/memory.limit_in_bytes';
+const ROOT = '/sys/fs/cgroup';
+/** Which group this process is in, per controller: `0::/system.slice/headgate.service`, `5:memory:/docker/4e1f`. */
+const MEMBERSHIP_PATH = '/proc/self/cgroup';
+/** Groups this deep are looked at; deeper nesting than any service manager makes. */
+const DEPTH_MAX = 32;
 
 const systemReads: MachineReads = {
   readFile(path) {
@@ -37,17 +40,39 @@ function limitOf(text: string | undefined, totalBytes: number): number | undefin
   return bytes > 0 && bytes < totalBytes ? bytes : undefined;
 }
 
+/** The path of this process's group, as seen from the root of the hierarchy; in a container, usually `/`. */
+function groupPath(membership: string, pattern: RegExp): string {
+  const path = pattern.exec(membership)?.[1] ?? '/';
+  return path.includes('..') ? '/' : path;
+}
+
+/** The least limit on the way from the group up to the root: each one binds. */
+function leastLimit(reads: MachineReads, directory: string, path: string, file: string): number | undefined {
+  const parts = path.split('/').filter((part) => part !== '');
+  let least: number | undefined;
+  for (let depth = Math.min(parts.length, DEPTH_MAX); depth >= 0; depth--) {
+    const limit = limitOf(reads.readFile([directory, ...parts.slice(0, depth), file].join('/')), reads.totalBytes());
+    if (limit !== undefined && (least === undefined || limit < least)) least = limit;
+  }
+  return least;
+}
+
 /**
- * The memory this process may use: the container's limit (cgroup v2, then v1), else the machine's memory.
+ * The memory this process may use: the limit of its container or service (cgroup v2, then v1), else the machine's memory.
  *
  * @example
  * machineMemory().memoryLimitBytes; // 536870912 in a container with 512 MiB
  */
 export function machineMemory(reads: MachineReads = systemReads): MachineMemory {
-  const totalBytes = reads.totalBytes();
-  const v2 = limitOf(reads.readFile(CGROUP_V2_PATH), totalBytes);
+  const membership = reads.readFile(MEMBERSHIP_PATH) ?? '';
+  const v2 = leastLimit(reads, ROOT, groupPath(membership, /^0::(\/.*)$/m), 'memory.max');
   if (v2 !== undefined) return { memoryLimitBytes: v2, source: 'cgroup v2' };
-  const v1 = limitOf(reads.readFile(CGROUP_V1_PATH), totalBytes);
+  const v1 = leastLimit(
+    reads,
+    `${ROOT}/memory`,
+    groupPath(membership, /^\d+:(?:[^:]*,)?memory(?:,[^:]*)?:(\/.*)$/m),
+    'memory.limit_in_bytes',
+  );
   if (v1 !== undefined) return { memoryLimitBytes: v1, source: 'cgroup v1' };
-  return { memoryLimitBytes: totalBytes, source: 'machine' };
+  return { memoryLimitBytes: reads.totalBytes(), source: 'machine' };
 }

@@ -1,0 +1,101 @@
+import { explainLimits } from './limits.ts';
+import type { Config, EnvironmentConfig, FlagSource } from './types.ts';
+import { formatBytes, formatDuration, maskKey } from './values.ts';
+
+const ORIGINS: Readonly<Record<Config['origin'], string>> = {
+  default: 'defaults',
+  vendor: "the vendor's names",
+  yaml: 'our own names',
+};
+
+function listening({ server, exit }: Config): string[] {
+  if (exit.always) return ['Listens on: nothing; ends as soon as every source has loaded once'];
+  const { host, port, tls } = server;
+  const address = host === undefined ? 'every address' : host;
+  const versions = server.http2 ? 'HTTP/1.1 and HTTP/2' : 'HTTP/1.1';
+  const security =
+    tls === undefined ? 'no TLS' : `TLS ${tls.minVersion} or newer with ${tls.certPath} and ${tls.keyPath}`;
+  return [
+    `Listens on: ${address}, ${port === 0 ? 'any free port' : `port ${port}`}, ${versions}, ${security}`,
+    `  at most ${formatBytes(server.headerBytesMax)} of headers in ${formatDuration(server.headersTimeoutMs)}, ${formatBytes(server.bodyBytesMax)} of body, ${server.http2ConcurrentStreamsMax} streams per HTTP/2 connection`,
+    `  on shutdown: ${formatDuration(server.drainDelayMs)} not ready but serving, then ${formatDuration(server.graceMs)} for deliveries to finish`,
+  ];
+}
+
+function keys(
+  credentials: Pick<EnvironmentConfig, 'mobileKey' | 'envId'> & { readonly sdkKey: string | undefined },
+): string {
+  const parts = [
+    credentials.sdkKey === undefined ? undefined : `server key ${maskKey(credentials.sdkKey)}`,
+    credentials.mobileKey === undefined ? undefined : `mobile key ${maskKey(credentials.mobileKey)}`,
+    credentials.envId === undefined ? undefined : `client-side ID ${maskKey(credentials.envId)}`,
+  ];
+  return parts.filter((part) => part !== undefined).join(', ');
+}
+
+function sourceLine(source: FlagSource): string {
+  const every = `looked at every ${formatDuration(source.intervalMs)}`;
+  const origins = source.allowedOrigins.length === 0 ? '' : `, browsers of ${source.allowedOrigins.join(' ')} only`;
+  if (source.type === 'archive')
+    return `  archive ${source.path}, ${every}, environments and keys as it says${origins}`;
+  const ttl = source.ttlMs === 0 ? '' : `, polls cached for ${formatDuration(source.ttlMs)}`;
+  const secure = source.secureMode ? ', secure mode' : '';
+  return `  environment "${source.name}" from ${source.paths.join(' ')}, ${every}, ${keys(source)}${ttl}${secure}${origins}`;
+}
+
+function flags({ flags: front, environments }: Config): string[] {
+  const lines = ['Flags:'];
+  for (const source of front.sources) lines.push(sourceLine(source));
+  for (const environment of environments) {
+    lines.push(
+      `  environment "${environment.name}", ${keys(environment)}: NOT SERVED, there is no connection to the service yet`,
+    );
+  }
+  if (front.sources.length === 0 && environments.length === 0) lines.push('  no source');
+  const closed =
+    front.connectionMsMax === undefined
+      ? 'streams stay open'
+      : `streams are closed after ${formatDuration(front.connectionMsMax)}`;
+  lines.push(
+    `  heartbeat every ${formatDuration(front.heartbeatMs)}, ${closed}, compression ${front.compression}, catch-up ${front.catchUp}`,
+    `  change log of ${front.logBatchesMax} batches or ${formatBytes(front.logBytesMax)} per environment`,
+  );
+  return lines;
+}
+
+function off({ flags: front, limits, server, events, exit }: Config): string[] {
+  const list = [
+    limits.enabled ? undefined : 'limits',
+    limits.enabled && !limits.parking ? 'parking' : undefined,
+    limits.enabled && limits.fairness === 'off' ? 'fairness between environments' : undefined,
+    limits.lowWaterMarkBytes === undefined ? 'low-water mark' : undefined,
+    server.tls === undefined ? 'TLS' : undefined,
+    server.http2 ? undefined : 'HTTP/2',
+    front.compression === 'off' ? 'compression' : undefined,
+    front.catchUp === 'off' ? 'catch-up' : undefined,
+    events.send ? undefined : 'events',
+    exit.onError ? undefined : 'exit on error',
+  ];
+  return [`Off: ${list.filter((name) => name !== undefined).join(', ')}`];
+}
+
+/**
+ * What will happen under this configuration, in plain lines. Keys show their last four characters only.
+ *
+ * @example
+ * console.log(describeConfig(config));
+ * // Configuration: headgate.yaml (our own names)
+ * // Listens on: every address, port 8030, HTTP/1.1 and HTTP/2, no TLS
+ * // ...
+ */
+export function describeConfig(config: Config): string {
+  return [
+    `Configuration: ${config.file ?? 'no file'} (${ORIGINS[config.origin]})`,
+    ...listening(config),
+    ...flags(config),
+    `Limits: ${explainLimits(config.limits, config.machine)}`,
+    `  ${formatBytes(config.limits.turnBytesMax)} per turn of the event loop${config.limits.lowWaterMarkBytes === undefined ? '' : `, low-water mark ${formatBytes(config.limits.lowWaterMarkBytes)}`}`,
+    `Log: ${config.log.level}, ${config.log.format}`,
+    ...off(config),
+  ].join('\n');
+}

@@ -1,0 +1,162 @@
+import { readFile } from 'node:fs/promises';
+import { messageOf } from '../kernel/index.ts';
+import { deepFreeze, draftConfig, thisMachine } from './defaults.ts';
+import { resolveLimits } from './limits.ts';
+import { Problems } from './problems.ts';
+import { VendorSettings } from './settings.ts';
+import type { Config, LimitsSpec, Machine, Mutable, Problem } from './types.ts';
+import { parseWord } from './values.ts';
+import { applyVendorSettings, vendorLimits } from './vendor-apply.ts';
+import { noticeOwnSlips, readVendorVariables, type Variables } from './vendor-env.ts';
+import { readVendorFile } from './vendor-file.ts';
+import { checkVendorSettings, warnUnsupported } from './vendor-rules.ts';
+import { readYaml } from './yaml.ts';
+
+/** Where a configuration comes from. */
+export interface LoadOptions {
+  /** A file under the vendor's names or our own YAML; told apart by its ending, else by its first line. */
+  readonly file?: string | undefined;
+  /** Go on without the file when there is none. */
+  readonly allowMissingFile?: boolean | undefined;
+  /** Environment variables. `HEADGATE_…` always count, the vendor's only with `fromEnv`. */
+  readonly env?: Variables | undefined;
+  /** Read the vendor's environment variables too; they win over the file. */
+  readonly fromEnv: boolean;
+  /** Reads a file as text; a test gives its own. */
+  readonly readFile?: ((path: string) => Promise<string>) | undefined;
+  /** What the limits are computed from; this machine, without the low-water mark, when absent. */
+  readonly machine?: Machine | undefined;
+}
+
+/** A configuration, or the reasons why there is none. `config` is undefined exactly when a problem is an error. */
+export interface Loaded {
+  readonly config: Config | undefined;
+  readonly problems: readonly Problem[];
+}
+
+type FileKind = 'none' | 'vendor' | 'yaml';
+
+function kindOf(file: string, text: string): FileKind {
+  if (/\.(ya?ml|json)$/i.test(file)) return 'yaml';
+  if (/\.(conf|ini|cfg)$/i.test(file)) return 'vendor';
+  const first = /^[ \t\uFEFF]*(?![ \t\r\n#;])(.*)$/m.exec(text)?.[1] ?? '';
+  return first.startsWith('[') ? 'vendor' : 'yaml';
+}
+
+/** The vendor's own behaviour where ours differs and it has no setting for it. */
+function asVendor(draft: Mutable<Config>): void {
+  draft.origin = 'vendor';
+  draft.flags.compression = 'off';
+  draft.server.drainDelayMs = 0;
+}
+
+class Loader {
+  readonly #options: LoadOptions;
+  readonly #problems = new Problems();
+  readonly #settings = new VendorSettings();
+  readonly #draft: Mutable<Config>;
+  #kind: FileKind = 'none';
+  /** What our own file asks of the limits. */
+  #asked: LimitsSpec = { mode: 'auto' };
+
+  constructor(options: LoadOptions) {
+    this.#options = options;
+    this.#draft = draftConfig(options.machine ?? thisMachine());
+  }
+
+  async load(): Promise<Loaded> {
+    await this.#readFile();
+    const { env, fromEnv } = this.#options;
+    if (env !== undefined) noticeOwnSlips(env, this.#problems);
+    if (this.#kind === 'none' && fromEnv) asVendor(this.#draft);
+    if (fromEnv) readVendorVariables(env ?? {}, this.#settings, this.#problems);
+    checkVendorSettings(this.#settings, this.#problems);
+    applyVendorSettings(this.#settings, this.#draft, this.#problems);
+    const spec = this.#limits();
+    this.#draft.limits = { ...resolveLimits(spec, this.#draft.machine) };
+    warnUnsupported(this.#settings, this.#problems);
+    this.#checkServes();
+    if (this.#problems.failed) return { config: undefined, problems: this.#problems.list() };
+    this.#adviseLimits();
+    return { config: deepFreeze(this.#draft), problems: this.#problems.list() };
+  }
+
+  async #readFile(): Promise<void> {
+    const { file, allowMissingFile } = this.#options;
+    if (file === undefined) return;
+    let text: string;
+    try {
+      text = await (this.#options.readFile ?? ((path) => readFile(path, 'utf8')))(file);
+    } catch (error) {
+      const missing = (error as { code?: unknown } | null)?.code === 'ENOENT';
+      if (missing && allowMissingFile === true) this.#problems.info(file, 'there is no such file; going on without it');
+      else this.#problems.error(file, `Cannot read the file: ${messageOf(error)}`);
+      return;
+    }
+    this.#draft.file = file;
+    this.#kind = kindOf(file, text);
+    if (this.#kind === 'yaml') {
+      this.#draft.origin = 'yaml';
+      this.#asked = readYaml(text, file, this.#draft, this.#problems);
+    } else {
+      asVendor(this.#draft);
+      readVendorFile(text, file, this.#settings, this.#problems);
+    }
+  }
+
+  /** Our own file asks for `auto` unless it says otherwise; under the vendor's names the variable can ask for it. */
+  #limits(): LimitsSpec {
+    const vendor = vendorLimits(this.#settings, this.#problems);
+    const wanted = this.#wantedMode();
+    if (this.#draft.origin === 'vendor') {
+      const { slots, ...rest } = vendor;
+      if (wanted !== 'auto') return { ...vendor, mode: wanted ?? 'vendor' };
+      return { ...rest, ...(slots === undefined || slots === 0 ? {} : { slots }), mode: 'auto' };
+    }
+    const off = vendor.slots === 0;
+    const { slots: _, ...rest } = vendor;
+    return { ...this.#asked, ...(off ? rest : vendor), mode: wanted ?? (off ? 'off' : this.#asked.mode) };
+  }
+
+  #wantedMode(): 'auto' | 'off' | undefined {
+    const text = this.#options.env?.['HEADGATE_LIMITS'] ?? '';
+    if (text === '') return undefined;
+    const parsed = parseWord(text, ['auto', 'off']);
+    if (parsed.ok) return parsed.value;
+    this.#problems.error('HEADGATE_LIMITS', `expected ${parsed.expected}, got ${JSON.stringify(text)}`);
+    return undefined;
+  }
+
+  #checkServes(): void {
+    const { flags, environments } = this.#draft;
+    // An unreadable file may well have named a source; that it did not is then not worth a second error.
+    if (flags.sources.length > 0 || environments.length > 0 || this.#problems.failed) return;
+    if (this.#settings.text('AutoConfig', 'key') !== undefined) return;
+    const place = this.#options.file ?? (this.#options.fromEnv ? 'environment' : 'configuration');
+    this.#problems.error(
+      place,
+      'expected something to serve, got nothing: name an archive (FILE_DATA_SOURCE, or fileDataSource in [OfflineMode]) or list flags.sources',
+    );
+  }
+
+  #adviseLimits(): void {
+    const { limits, origin, file } = this.#draft;
+    if (limits.enabled || origin !== 'vendor' || limits.mode === 'off') return;
+    this.#problems.info(
+      file ?? 'environment',
+      'no limit is set, so nothing bounds what a reconnecting fleet takes: HEADGATE_LIMITS=auto (limits: auto in our own file) protects, from the memory limit',
+    );
+  }
+}
+
+/**
+ * Reads a configuration from a file, environment variables, or both. Never throws for bad input: everything that is
+ * wrong is reported, each with its line.
+ *
+ * @example
+ * const { config, problems } = await loadConfig({ file: 'headgate.yaml', env: process.env, fromEnv: false });
+ * for (const { severity, where, message } of problems) console.error(`${severity}: ${where}: ${message}`);
+ */
+export async function loadConfig(options: LoadOptions): Promise<Loaded> {
+  return await new Loader(options).load();
+}

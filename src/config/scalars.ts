@@ -1,0 +1,141 @@
+import { z } from 'zod';
+import { formatBytes, formatDuration, type Parsed, parseBytes, parseDuration, parseWord } from './values.ts';
+
+/** The least and the most that is allowed, both included. */
+export interface Range {
+  readonly min: number;
+  readonly max: number;
+}
+
+/** Longest piece of someone's value that a message repeats. */
+const SHOWN_LENGTH_MAX = 60;
+
+/** What came, for a message. Values that may hold a secret never go through here. */
+export function show(value: unknown): string {
+  if (value === undefined || value === null) return 'nothing';
+  const text = typeof value === 'object' ? kindOf(value) : JSON.stringify(value);
+  return text.length > SHOWN_LENGTH_MAX ? `${text.slice(0, SHOWN_LENGTH_MAX)}…` : text;
+}
+
+/** The kind of a value in the words of a YAML file. */
+export function kindOf(value: unknown): string {
+  if (value === undefined || value === null) return 'nothing';
+  if (Array.isArray(value)) return 'a list';
+  return typeof value === 'object' ? 'a mapping' : `a ${typeof value}`;
+}
+
+/** A value that `read` understands; anything else is reported with what was expected and what came. */
+function scalar<T>(read: (value: unknown) => Parsed<T>, shown: (value: unknown) => string = show): z.ZodType<T> {
+  return z.unknown().transform((value, context): T => {
+    const result = read(value);
+    if (result.ok) return result.value;
+    context.addIssue({ code: 'custom', message: `expected ${result.expected}, got ${shown(value)}` });
+    return z.NEVER;
+  });
+}
+
+function within(parsed: Parsed<number>, range: Range, write: (value: number) => string): Parsed<number> {
+  if (!parsed.ok || (parsed.value >= range.min && parsed.value <= range.max)) return parsed;
+  const most = range.max === Number.MAX_SAFE_INTEGER ? '' : ` and at most ${write(range.max)}`;
+  return { ok: false, expected: `${parsed.ok ? 'at least ' : ''}${write(range.min)}${most}` };
+}
+
+/** A duration with its unit; `0` needs none. */
+export function duration(range: Range): z.ZodType<number> {
+  return scalar((value) =>
+    within(parseDuration(typeof value === 'number' && value !== 0 ? '?' : String(value)), range, formatDuration),
+  );
+}
+
+/** A duration, or `word`, which stands for `instead`. */
+export function durationOr<T>(word: string, instead: T, range: Range): z.ZodType<number | T> {
+  return scalar<number | T>((value) => {
+    if (value === word) return { ok: true, value: instead };
+    const parsed = within(
+      parseDuration(typeof value === 'number' && value !== 0 ? '?' : String(value)),
+      range,
+      formatDuration,
+    );
+    return parsed.ok ? parsed : { ok: false, expected: `${parsed.expected}, or ${word}` };
+  });
+}
+
+/** A size in bytes. */
+export function bytes(range: Range): z.ZodType<number> {
+  return scalar((value) => within(parseBytes(String(value)), range, formatBytes));
+}
+
+/** A size in bytes, or `word`, which stands for `instead`. `64KiB/s` is read as `64KiB`. */
+export function bytesOr<T>(word: string, instead: T, range: Range): z.ZodType<number | T> {
+  return scalar<number | T>((value) => {
+    if (value === word) return { ok: true, value: instead };
+    const parsed = within(parseBytes(String(value).replace(/\/s$/, '')), range, formatBytes);
+    return parsed.ok ? parsed : { ok: false, expected: `${parsed.expected}, or ${word}` };
+  });
+}
+
+/** A whole number. */
+export function integer(range: Range): z.ZodType<number> {
+  return scalar((value) => {
+    if (typeof value !== 'number' || !Number.isSafeInteger(value)) return { ok: false, expected: 'a whole number' };
+    return within({ ok: true, value }, range, String);
+  });
+}
+
+/** `true` or `false`. */
+export function boolean(): z.ZodType<boolean> {
+  return scalar((value) =>
+    typeof value === 'boolean' ? { ok: true, value } : { ok: false, expected: 'true or false' },
+  );
+}
+
+/** One of some words. */
+export function word<const Word extends string>(...words: readonly Word[]): z.ZodType<Word> {
+  return scalar((value) => parseWord(String(value), words));
+}
+
+/** Text that is not empty. */
+export function text(what: string): z.ZodType<string> {
+  return scalar((value) =>
+    typeof value === 'string' && value.trim() !== ''
+      ? { ok: true, value }
+      : { ok: false, expected: `${what}, as text` },
+  );
+}
+
+/** Text that is never repeated in a message. */
+export function secret(what: string): z.ZodType<string> {
+  return scalar(
+    (value) =>
+      typeof value === 'string' && /^\S+$/.test(value)
+        ? { ok: true, value }
+        : { ok: false, expected: `${what}, as text without spaces` },
+    kindOf,
+  );
+}
+
+/** Some texts, or a single one. */
+export function texts(what: string): z.ZodType<readonly string[]> {
+  return scalar((value) => {
+    const list: readonly unknown[] = Array.isArray(value) ? value : [value];
+    const good = list.filter((item) => typeof item === 'string').filter((item) => item.trim() !== '');
+    return good.length === list.length
+      ? { ok: true, value: good }
+      : { ok: false, expected: `${what}, as a list of texts` };
+  });
+}
+
+/** A mapping with these keys and no others. The message about a strange key is the list of those known here. */
+export function strict<const Shape extends z.core.$ZodLooseShape>(shape: Shape): z.ZodObject<Shape, z.core.$strict> {
+  const known = Object.keys(shape).join(' ');
+  return z.strictObject(shape, { error: (issue) => (issue.code === 'unrecognized_keys' ? known : undefined) });
+}
+
+/** As {@link strict}; one whose keys are all commented out counts as empty. */
+export function section<const Shape extends z.core.$ZodLooseShape>(
+  shape: Shape,
+): z.ZodType<z.infer<z.ZodObject<Shape>>> {
+  return z.preprocess((value) => (value === null ? {} : value), strict(shape)) as unknown as z.ZodType<
+    z.infer<z.ZodObject<Shape>>
+  >;
+}

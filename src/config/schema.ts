@@ -1,0 +1,291 @@
+import { z } from 'zod';
+import { INTERVAL_MS_MIN } from './defaults.ts';
+import {
+  boolean,
+  bytes,
+  bytesOr,
+  duration,
+  durationOr,
+  integer,
+  kindOf,
+  secret,
+  section,
+  strict,
+  text,
+  texts,
+  word,
+} from './scalars.ts';
+import type { Config, FlagSource, LimitsSpec, Mutable } from './types.ts';
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+const GIB = 1024 * MIB;
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+const INFINITE: number = Number.POSITIVE_INFINITY;
+
+/** Turns `limits: auto` and `wait: 10s` into the longer form. */
+function spread<Schema extends z.ZodType>(keys: readonly string[], schema: Schema): z.ZodType<z.infer<Schema>> {
+  const long = (value: unknown): unknown =>
+    typeof value === 'string' || typeof value === 'number'
+      ? Object.fromEntries(keys.map((key) => [key, value]))
+      : value;
+  return z.preprocess(long, schema) as unknown as z.ZodType<z.infer<Schema>>;
+}
+
+const server = section({
+  host: text('an address to bind').optional(),
+  port: integer({ min: 0, max: 65_535 }).optional(),
+  tls: section({
+    cert: text('the path of a PEM file'),
+    key: text('the path of a PEM file'),
+    minVersion: word('1.0', '1.1', '1.2', '1.3').optional(),
+  }).optional(),
+  http2: boolean().optional(),
+  backlog: integer({ min: 1, max: 65_535 }).optional(),
+  headersTimeout: duration({ min: 1000, max: HOUR_MS }).optional(),
+  requestTimeout: duration({ min: 1000, max: HOUR_MS }).optional(),
+  keepAliveTimeout: duration({ min: 1000, max: HOUR_MS }).optional(),
+  maxHeaderBytes: bytes({ min: 4 * KIB, max: MIB }).optional(),
+  maxBodyBytes: bytes({ min: KIB, max: GIB }).optional(),
+  drainDelay: duration({ min: 0, max: HOUR_MS }).optional(),
+  grace: duration({ min: 0, max: HOUR_MS }).optional(),
+  http2MaxConcurrentStreams: integer({ min: 1, max: 10_000 }).optional(),
+});
+
+const limits = spread(
+  ['mode'],
+  section({
+    mode: word('auto', 'off').optional(),
+    slots: integer({ min: 1, max: 65_536 }).optional(),
+    queue: integer({ min: 0, max: 1_000_000 }).optional(),
+    wait: spread(
+      ['stream', 'poll'],
+      section({
+        stream: durationOr('off', INFINITE, { min: 0, max: HOUR_MS }).optional(),
+        poll: durationOr('off', INFINITE, { min: 0, max: HOUR_MS }).optional(),
+      }),
+    ).optional(),
+    parked: integer({ min: 0, max: 65_536 }).optional(),
+    pinnedBytes: bytesOr('off', INFINITE, { min: MIB, max: Number.MAX_SAFE_INTEGER }).optional(),
+    sendTimeout: durationOr('auto', undefined, { min: 5000, max: DAY_MS }).optional(),
+    floor: bytesOr('off', 0, { min: KIB, max: GIB }).optional(),
+    slack: duration({ min: 1000, max: HOUR_MS }).optional(),
+    fairness: word('tenant', 'off').optional(),
+    parking: boolean().optional(),
+    earlyShed: boolean().optional(),
+    turn: bytes({ min: 64 * KIB, max: GIB }).optional(),
+    lowWaterMark: bytesOr('off', 'off' as const, { min: 4 * KIB, max: 16 * MIB }).optional(),
+  }),
+);
+
+const interval = duration({ min: INTERVAL_MS_MIN, max: DAY_MS }).optional();
+const cors = {
+  allowedOrigins: texts('origins that browsers may ask from').optional(),
+  allowedHeaders: texts('names of headers that browsers may send').optional(),
+};
+
+const source = z.discriminatedUnion('type', [
+  strict({ type: z.literal('archive'), path: text('the path of an archive'), interval, ...cors }),
+  strict({
+    type: z.literal('file'),
+    name: text('the name of the environment'),
+    paths: texts('paths of JSON or YAML files'),
+    interval,
+    sdkKey: secret('a server-side key').optional(),
+    mobileKey: secret('a mobile key').optional(),
+    envId: secret('a client-side ID').optional(),
+    projectKey: text('the key of the project').optional(),
+    ttl: duration({ min: 0, max: 30 * DAY_MS }).optional(),
+    secureMode: boolean().optional(),
+    ...cors,
+  }),
+]);
+
+const flags = section({
+  heartbeat: duration({ min: 100, max: HOUR_MS }).optional(),
+  maxConnectionTime: durationOr('off', undefined, { min: 1000, max: 30 * DAY_MS }).optional(),
+  compression: word('auto', 'off').optional(),
+  retry: durationOr('off', undefined, { min: 0, max: HOUR_MS }).optional(),
+  catchUp: word('safe', 'all', 'off').optional(),
+  aheadWait: duration({ min: 0, max: MINUTE_MS }).optional(),
+  initTimeout: duration({ min: 0, max: HOUR_MS }).optional(),
+  disconnectedStatusTime: duration({ min: 0, max: DAY_MS }).optional(),
+  credentialCleanupInterval: interval,
+  log: section({
+    batches: integer({ min: 1, max: 1_000_000 }).optional(),
+    bytes: bytes({ min: 64 * KIB, max: 16 * GIB }).optional(),
+  }).optional(),
+  sources: z.preprocess((value) => value ?? [], z.array(source)).optional(),
+});
+
+const schema = section({
+  server: server.optional(),
+  limits: limits.optional(),
+  flags: flags.optional(),
+  exit: section({ onError: boolean().optional(), always: boolean().optional() }).optional(),
+  log: section({
+    level: word('debug', 'info', 'warn', 'error', 'none').optional(),
+    format: word('json', 'pretty').optional(),
+  }).optional(),
+});
+
+type Settings = z.infer<typeof schema>;
+
+/** What is wrong with a value of the file, and where in it. */
+export interface SchemaIssue {
+  readonly path: readonly (string | number)[];
+  /** A key that is not known: the issue is about the key, not about a value. */
+  readonly unknownKey?: { readonly key: string; readonly known: readonly string[] };
+  readonly message: string;
+}
+
+function issuesOf(issue: z.core.$ZodIssue): SchemaIssue[] {
+  const path = issue.path.map((part) => (typeof part === 'number' ? part : String(part)));
+  if (issue.code === 'unrecognized_keys') {
+    const known = issue.message.split(' ');
+    return issue.keys.map((key) => ({ path, unknownKey: { key, known }, message: `no setting is named "${key}"` }));
+  }
+  if (issue.code === 'invalid_type') {
+    return [
+      { path, message: `expected ${issue.expected === 'array' ? 'a list' : 'a mapping'}, got ${kindOf(issue.input)}` },
+    ];
+  }
+  if (issue.code === 'invalid_union') return [{ path, message: 'expected archive or file as the type of a source' }];
+  return [{ path, message: issue.message }];
+}
+
+/** Sets `key` where the file said something, and leaves the default where it did not. */
+function put<Target, Key extends keyof Target>(target: Target, key: Key, value: Target[Key] | undefined): void {
+  if (value !== undefined) target[key] = value;
+}
+
+function applyServer(settings: NonNullable<Settings['server']>, target: Mutable<Config['server']>): void {
+  put(target, 'host', settings.host);
+  put(target, 'port', settings.port);
+  if (settings.tls !== undefined) {
+    target.tls = {
+      certPath: settings.tls.cert,
+      keyPath: settings.tls.key,
+      minVersion: settings.tls.minVersion ?? '1.2',
+    };
+  }
+  put(target, 'http2', settings.http2);
+  put(target, 'backlog', settings.backlog);
+  put(target, 'headersTimeoutMs', settings.headersTimeout);
+  put(target, 'requestTimeoutMs', settings.requestTimeout);
+  put(target, 'keepAliveTimeoutMs', settings.keepAliveTimeout);
+  put(target, 'headerBytesMax', settings.maxHeaderBytes);
+  put(target, 'bodyBytesMax', settings.maxBodyBytes);
+  put(target, 'drainDelayMs', settings.drainDelay);
+  put(target, 'graceMs', settings.grace);
+  put(target, 'http2ConcurrentStreamsMax', settings.http2MaxConcurrentStreams);
+}
+
+function sourceOf(settings: z.infer<typeof source>): Mutable<FlagSource> {
+  const shared = {
+    intervalMs: settings.interval ?? 1000,
+    allowedOrigins: [...(settings.allowedOrigins ?? [])],
+    allowedHeaders: [...(settings.allowedHeaders ?? [])],
+  };
+  if (settings.type === 'archive') return { type: 'archive', path: settings.path, ...shared };
+  return {
+    type: 'file',
+    name: settings.name,
+    paths: [...settings.paths],
+    ...shared,
+    sdkKey: settings.sdkKey,
+    mobileKey: settings.mobileKey,
+    envId: settings.envId,
+    projectKey: settings.projectKey,
+    ttlMs: settings.ttl ?? 0,
+    secureMode: settings.secureMode ?? false,
+  };
+}
+
+function applyFlags(settings: NonNullable<Settings['flags']>, target: Mutable<Config['flags']>): void {
+  put(target, 'heartbeatMs', settings.heartbeat);
+  put(target, 'connectionMsMax', settings.maxConnectionTime);
+  put(target, 'compression', settings.compression);
+  put(target, 'retryMs', settings.retry);
+  put(target, 'catchUp', settings.catchUp);
+  put(target, 'aheadWaitMs', settings.aheadWait);
+  put(target, 'initTimeoutMs', settings.initTimeout);
+  put(target, 'disconnectedStatusMs', settings.disconnectedStatusTime);
+  put(target, 'credentialCleanupMs', settings.credentialCleanupInterval);
+  put(target, 'logBatchesMax', settings.log?.batches);
+  put(target, 'logBytesMax', settings.log?.bytes);
+  target.sources = (settings.sources ?? []).map((each) => sourceOf(each));
+}
+
+function limitsOf(settings: Settings['limits']): LimitsSpec {
+  const spec: { -readonly [Key in keyof LimitsSpec]: LimitsSpec[Key] } = { mode: settings?.mode ?? 'auto' };
+  put(spec, 'slots', settings?.slots);
+  put(spec, 'queue', settings?.queue);
+  put(spec, 'waitStreamMs', settings?.wait?.stream);
+  put(spec, 'waitPollMs', settings?.wait?.poll);
+  put(spec, 'parked', settings?.parked);
+  put(spec, 'pinnedBytes', settings?.pinnedBytes);
+  put(spec, 'sendTimeoutMs', settings?.sendTimeout);
+  put(spec, 'floorBytesPerSecond', settings?.floor);
+  put(spec, 'slackMs', settings?.slack);
+  put(spec, 'fairness', settings?.fairness);
+  put(spec, 'parking', settings?.parking);
+  put(spec, 'earlyShed', settings?.earlyShed);
+  put(spec, 'turnBytes', settings?.turn);
+  put(spec, 'lowWaterMarkBytes', settings?.lowWaterMark);
+  return spec;
+}
+
+/** `limits: off` leaves these in force; every other setting beside it would have no effect. */
+const KEPT_WHEN_OFF: ReadonlySet<string> = new Set(['mode', 'turn', 'lowWaterMark']);
+
+function* conflictsOf(settings: Settings): Generator<SchemaIssue> {
+  if (settings.limits?.mode === 'off') {
+    for (const [key, value] of Object.entries(settings.limits)) {
+      if (value === undefined || KEPT_WHEN_OFF.has(key)) continue;
+      yield {
+        path: ['limits', key],
+        message: 'has no effect while limits.mode is off: remove it, or set the mode to auto',
+      };
+    }
+  }
+  const names = new Set<string>();
+  for (const [index, each] of (settings.flags?.sources ?? []).entries()) {
+    const path = ['flags', 'sources', index];
+    if (each.type !== 'file') continue;
+    if (each.sdkKey === undefined && each.mobileKey === undefined && each.envId === undefined) {
+      yield {
+        path,
+        message: 'expected at least one of sdkKey, mobileKey and envId: nobody could ask for this environment',
+      };
+    }
+    if (each.paths.length === 0) yield { path: [...path, 'paths'], message: 'expected at least one file' };
+    if (names.has(each.name))
+      yield { path: [...path, 'name'], message: `expected a name of its own, got "${each.name}" again` };
+    names.add(each.name);
+  }
+}
+
+/**
+ * Reads the settings of our own file into `draft`.
+ *
+ * @returns what was asked of the limits, and the issues; with issues the draft must not be used.
+ */
+export function applySettings(
+  value: unknown,
+  draft: Mutable<Config>,
+): { readonly limits: LimitsSpec; readonly issues: readonly SchemaIssue[] } {
+  const parsed = schema.safeParse(value, { reportInput: true });
+  if (!parsed.success)
+    return { limits: { mode: 'auto' }, issues: parsed.error.issues.flatMap((issue) => issuesOf(issue)) };
+  const settings = parsed.data;
+  if (settings.server !== undefined) applyServer(settings.server, draft.server);
+  if (settings.flags !== undefined) applyFlags(settings.flags, draft.flags);
+  put(draft.exit, 'onError', settings.exit?.onError);
+  put(draft.exit, 'always', settings.exit?.always);
+  put(draft.log, 'level', settings.log?.level);
+  put(draft.log, 'format', settings.log?.format);
+  return { limits: limitsOf(settings.limits), issues: [...conflictsOf(settings)] };
+}

@@ -1,0 +1,231 @@
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import { constants, type Http2ServerRequest, type Http2ServerResponse, type ServerHttp2Stream } from 'node:http2';
+import type { Clock } from '../kernel/index.ts';
+import { type Channel, DeadChannel, ignoreError } from './channel.ts';
+import { Http1Channel, whenOwnsSocket } from './http1.ts';
+import { Http2Channel } from './http2.ts';
+import type { RawSockets } from './raw-sockets.ts';
+
+/** Names to values. Names in lower case; HTTP/2 allows nothing else (RFC 9113, section 8.2.1). */
+export type ReplyHeaders = Readonly<Record<string, string>>;
+
+/**
+ * One request and the way to answer it, whatever the transport. The limits on the size and time of headers are the server's.
+ *
+ * It is answered once: `reply` with a body at hand, or `open` for a body that is sent piece by piece. A second answer is
+ * ignored and told to `onMisuse`.
+ *
+ * @example
+ * const exchange = exchangeOf(req, res, { rawSockets });
+ * if (exchange.path === '/health') exchange.reply(200, { 'content-type': 'text/plain' }, 'ok');
+ */
+export interface Exchange {
+  readonly method: string;
+  /** As sent, still percent-encoded, without the query. */
+  readonly path: string;
+  readonly query: URLSearchParams;
+  /** @param name - in lower case. Several values are joined with `, `. */
+  header(name: string): string | undefined;
+  readonly remoteAddress: string;
+  readonly httpVersion: '1.0' | '1.1' | '2.0';
+  /** Over: the response is complete, or the client is gone. */
+  readonly closed: boolean;
+  /** Whether an answer was given. */
+  readonly answered: boolean;
+  /**
+   * Tells once when the exchange is over; at once when it already is. `complete`: the whole response was taken. Otherwise
+   * the client went away first, or the response was killed.
+   */
+  onClose(listener: (complete: boolean) => void): void;
+  /**
+   * Calls `listener` when this response is the one its connection carries: at once, or when the pipelined ones before it are
+   * done. Take a slot only then. Never called when the client goes away first.
+   */
+  onTurn(listener: () => void): void;
+  /** The request's body. Rejects when it is larger than `bytesMax` or the client leaves before its end. */
+  body(bytesMax: number): Promise<Buffer>;
+  /** A whole answer. Content-Length is added; a HEAD request gets the headers only. */
+  reply(status: number, headers: ReplyHeaders, body?: string | Uint8Array): void;
+  /** Begins an answer: with Content-Length in `headers` the body must have exactly that size, without it is chunked. */
+  open(status: number, headers: ReplyHeaders): Channel;
+}
+
+/** What an exchange needs to know about its server. */
+export interface ExchangeContext {
+  readonly rawSockets: RawSockets;
+  readonly clock?: Clock;
+  /** Told when an exchange is answered twice: a fault of the caller's, never of the client's. */
+  readonly onMisuse?: (fault: string) => void;
+}
+
+type AnyRequest = IncomingMessage | Http2ServerRequest;
+type AnyResponse = ServerResponse | Http2ServerResponse;
+
+/**
+ * An exchange over a request and response of node:http, node:https or node:http2 (its compatibility API).
+ *
+ * @example
+ * server.on('request', (req, res) => route(exchangeOf(req, res, { rawSockets })));
+ */
+export function exchangeOf(req: AnyRequest, res: AnyResponse, context: ExchangeContext): Exchange {
+  return new NodeExchange(req, res, context);
+}
+
+/** Headers that speak about the connection; HTTP/2 has none (RFC 9113, section 8.2.2) and node:http2 throws on them. */
+const CONNECTION_HEADERS = new Set(['connection', 'keep-alive', 'proxy-connection', 'transfer-encoding', 'upgrade']);
+
+class NodeExchange implements Exchange {
+  readonly method: string;
+  readonly path: string;
+  readonly httpVersion: '1.0' | '1.1' | '2.0';
+  readonly #req: AnyRequest;
+  readonly #res: AnyResponse;
+  readonly #context: ExchangeContext;
+  readonly #search: string;
+  #query: URLSearchParams | undefined;
+  #answered = false;
+  #complete: boolean | undefined;
+  #finished = false;
+  #listeners: ((complete: boolean) => void)[] = [];
+
+  constructor(req: AnyRequest, res: AnyResponse, context: ExchangeContext) {
+    const url = req.url ?? '/';
+    const mark = url.indexOf('?');
+    this.method = req.method ?? 'GET';
+    this.path = mark < 0 ? url : url.slice(0, mark);
+    this.httpVersion = req.httpVersionMajor === 2 ? '2.0' : req.httpVersionMinor === 0 ? '1.0' : '1.1';
+    this.#search = mark < 0 ? '' : url.slice(mark + 1);
+    this.#req = req;
+    this.#res = res;
+    this.#context = context;
+    // the compatibility API says 'finish' whenever it closes; the stream below it knows better
+    const body = bodyOf(res);
+    body.on('error', ignoreError);
+    body.prependOnceListener('finish', () => {
+      this.#finished = !isCut(req, res);
+    });
+    body.once('close', () => this.#over(this.#finished));
+    if (isHttp2(res) ? res.stream.closed : res.closed) this.#over(false);
+  }
+
+  get query(): URLSearchParams {
+    this.#query ??= new URLSearchParams(this.#search);
+    return this.#query;
+  }
+
+  get remoteAddress(): string {
+    return this.#req.socket?.remoteAddress ?? '';
+  }
+
+  get closed(): boolean {
+    return this.#complete !== undefined || isCut(this.#req, this.#res);
+  }
+
+  get answered(): boolean {
+    return this.#answered;
+  }
+
+  header(name: string): string | undefined {
+    const value = this.#req.headers[name];
+    return Array.isArray(value) ? value.join(', ') : value;
+  }
+
+  onClose(listener: (complete: boolean) => void): void {
+    if (this.#complete === undefined) this.#listeners.push(listener);
+    else listener(this.#complete);
+  }
+
+  onTurn(listener: () => void): void {
+    if (isHttp2(this.#res)) listener();
+    else whenOwnsSocket(this.#res, listener);
+  }
+
+  body(bytesMax: number): Promise<Buffer> {
+    const req = this.#req;
+    return new Promise((resolve, reject) => {
+      const parts: Buffer[] = [];
+      let bytes = 0;
+      const collect = (part: Buffer): void => {
+        bytes += part.byteLength;
+        if (bytes <= bytesMax) {
+          parts.push(part);
+          return;
+        }
+        // the rest is read and dropped: a destroyed request would take the answer's connection with it
+        req.removeListener('data', collect);
+        req.resume();
+        reject(new Error(`Cannot read the request: its body may have ${bytesMax} bytes, got more`));
+      };
+      req.on('data', collect);
+      req.once('end', () => resolve(Buffer.concat(parts)));
+      req.once('error', reject);
+      req.once('close', () => reject(new Error('Cannot read the request: the client left before its end')));
+    });
+  }
+
+  reply(status: number, headers: ReplyHeaders, body: string | Uint8Array = ''): void {
+    if (!this.#mayAnswer('reply')) return;
+    const bytes = typeof body === 'string' ? Buffer.from(body) : body;
+    const all: Record<string, string> = { ...headers };
+    if (status !== 204 && status !== 304) all['content-length'] ??= String(bytes.byteLength);
+    this.#writeHead(status, all);
+    const hasBody = this.method !== 'HEAD' && bytes.byteLength > 0 && status !== 204 && status !== 304;
+    if (hasBody) this.#res.end(bytes);
+    else this.#res.end();
+  }
+
+  open(status: number, headers: ReplyHeaders): Channel {
+    if (!this.#mayAnswer('open')) return new DeadChannel(this.#req.httpVersionMajor === 2 ? 'h2c' : 'http1');
+    this.#writeHead(status, headers);
+    const length = headers['content-length'];
+    const bodyBytes = length === undefined ? undefined : Number(length);
+    const res = this.#res;
+    const { rawSockets, clock } = this.#context;
+    if (!isHttp2(res)) return new Http1Channel(res, res.req.socket, rawSockets, bodyBytes);
+    const bodyless = this.method === 'HEAD' || status === 204 || status === 304;
+    return new Http2Channel(res.stream, { rawSockets, bodyBytes, bodyless, ...(clock === undefined ? {} : { clock }) });
+  }
+
+  #mayAnswer(how: string): boolean {
+    if (this.#answered) {
+      this.#context.onMisuse?.(`Cannot ${how}: the exchange was answered before, got ${this.method} ${this.path}`);
+      return false;
+    }
+    this.#answered = true;
+    return true;
+  }
+
+  #writeHead(status: number, headers: ReplyHeaders): void {
+    const res = this.#res;
+    if (!isHttp2(res)) {
+      res.writeHead(status, headers);
+      return;
+    }
+    const allowed: OutgoingHttpHeaders = {};
+    for (const [name, value] of Object.entries(headers)) if (!CONNECTION_HEADERS.has(name)) allowed[name] = value;
+    res.writeHead(status, allowed);
+  }
+
+  #over(complete: boolean): void {
+    if (this.#complete !== undefined) return;
+    this.#complete = complete;
+    const listeners = this.#listeners;
+    this.#listeners = [];
+    for (const listener of listeners) listener(complete);
+  }
+}
+
+function isHttp2(res: AnyResponse): res is Http2ServerResponse {
+  return 'stream' in res;
+}
+
+function bodyOf(res: AnyResponse): ServerResponse | ServerHttp2Stream {
+  return isHttp2(res) ? res.stream : res;
+}
+
+/** Whether the response can no longer reach the client as a whole. */
+function isCut(req: AnyRequest, res: AnyResponse): boolean {
+  if (!isHttp2(res)) return req.socket.destroyed;
+  const stream = res.stream;
+  return stream.destroyed || stream.aborted || stream.rstCode !== constants.NGHTTP2_NO_ERROR;
+}

@@ -1,0 +1,42 @@
+export type { Block, Channel, Transport } from './channel.ts';
+export { ProgressDeadline, type ProgressDeadlineOptions, type Verdict } from './deadline.ts';
+export {
+  Deliveries,
+  type DeliveriesOptions,
+  type DeliveriesStats,
+  type DeliverOptions,
+  type HeldSlot,
+  type Outcome,
+  type Report,
+  type Source,
+} from './deliveries.ts';
+export { type Exchange, type ExchangeContext, exchangeOf, type ReplyHeaders } from './exchange.ts';
+export { whenOwnsSocket } from './http1.ts';
+export {
+  type LowWater,
+  type LowWaterOptions,
+  lowWaterOf,
+  probeLowWater,
+  setLowWater,
+  slackMsFor,
+  type TcpInfo,
+  tcpInfo,
+} from './kernel-socket.ts';
+export {
+  type CloseAllOptions,
+  type LiveClient,
+  LiveGroup,
+  type LiveGroupOptions,
+  type LiveLog,
+  type LiveStats,
+} from './live.ts';
+export { type RawSockets, resetConnection, trackRawSockets } from './raw-sockets.ts';
+export {
+  blockOf,
+  closeEvent,
+  encodeComment,
+  encodeEvent,
+  eventBlock,
+  openEvent,
+  type SseEvent,
+} from './sse.ts';

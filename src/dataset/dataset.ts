@@ -1,0 +1,294 @@
+import { HeadgateError, Slices } from '../kernel/index.ts';
+import { draftPart, editsBetween, emptyPart } from './draft.ts';
+import { type Incoming, takeChanges, takeItems } from './intake.ts';
+import type { Change, Item } from './item.ts';
+import type { Encoding, Leaf } from './leaf.ts';
+import { type Batch, type CatchUp, ChangeLog, changeBytes, makeMemo } from './log.ts';
+import { checkedOptions, type DataSetOptions } from './options.ts';
+import { type Pin, Pins } from './pins.ts';
+import type { Position } from './position.ts';
+import { type Resolved, resolve, type Versions } from './resolve.ts';
+import { type Part, Snapshot } from './snapshot.ts';
+import { Tombstones } from './tombstones.ts';
+import { Usage } from './usage.ts';
+
+/** Map operations take a tenth of a microsecond. */
+const KEYS_BETWEEN_LOOKS = 128;
+/** Long enough that a fleet which comes back every few minutes finds its pages. */
+const IDLE_MS = 10 * 60 * 1000;
+
+/** What became of a write. */
+export interface Outcome {
+  /**
+   * 'loaded': the data set became ready. 'unchanged': it held this already. 'changed': one batch, which clients get.
+   * 'reset': taken over, but a version did not rise, so clients need a full copy.
+   */
+  readonly result: 'loaded' | 'unchanged' | 'changed' | 'reset';
+  /** How many keys changed. */
+  readonly changed: number;
+  /** The batch, when there is one. */
+  readonly batch: Batch | undefined;
+}
+
+/** What `since` says of a position. */
+export type Since = { readonly kind: 'current' } | CatchUp | { readonly kind: 'full' } | { readonly kind: 'ahead' };
+
+/** What listeners are told: a batch, or that everybody needs a full copy. */
+export type DataSetEvent = { readonly type: 'batch'; readonly batch: Batch } | { readonly type: 'reset' };
+
+/** The log as readers see it. */
+export interface LogView {
+  /** Offsets in [first, next) can be read. */
+  readonly first: number;
+  readonly next: number;
+  at(offset: number): Batch | undefined;
+}
+
+/**
+ * Keyed items with versions, their last changes, and whole copies of them in any shape.
+ *
+ * One writer, many readers: writes are done one after the other, in the order of the calls, each in slices that leave
+ * the event loop free; readers see the state before or the state after, never one between.
+ *
+ * @example
+ * const dataSet = new DataSet({ name: 'production', kinds: ['flags', 'segments'] });
+ * await dataSet.replace([{ kind: 'flags', key: 'a', version: 1, text: '{"key":"a","version":1}' }]);
+ * const position = { digest: dataSet.snapshot().digest, clock: dataSet.snapshot().clock, view: 'fdv2' };
+ * await dataSet.apply([{ kind: 'flags', key: 'a', version: 2, item: undefined }]);
+ * dataSet.since(position); // { kind: 'changes', keys: [the deletion], ... }
+ */
+export class DataSet {
+  readonly name: string;
+  readonly kinds: readonly string[];
+  /** The log, for those who follow it by offset. */
+  readonly log: LogView;
+  readonly #log: ChangeLog;
+  readonly #tombstones: Tombstones;
+  readonly #pins = new Pins();
+  readonly #usage = new Usage();
+  readonly #listeners = new Set<{ readonly run: (event: DataSetEvent) => void }>();
+  #snapshot: Snapshot;
+  #clock = 0n;
+  #ready = false;
+  /** The last write asked for: the next one begins when it is done. */
+  #turn: Promise<unknown> = Promise.resolve();
+
+  /** @throws HeadgateError HG_OPTION for an option that cannot be used. */
+  constructor(options: DataSetOptions) {
+    const { name, kinds, logMaxBatches, logMaxBytes, tombstonesMax, firstOffset } = checkedOptions(options);
+    this.name = name;
+    this.kinds = kinds;
+    const parts = new Map(kinds.map((kind) => [kind, emptyPart(kind)]));
+    this.#snapshot = new Snapshot({ parts, offset: firstOffset, clock: 0, usage: this.#usage });
+    this.#log = new ChangeLog({ maxBatches: logMaxBatches, maxBytes: logMaxBytes }, this.#snapshot, firstOffset);
+    this.log = this.#log;
+    this.#tombstones = new Tombstones(tombstonesMax);
+  }
+
+  /** Whether the first data have arrived. Before, there is nothing to deliver. */
+  get ready(): boolean {
+    return this.#ready;
+  }
+
+  /** Everything as it is now. */
+  snapshot(): Snapshot {
+    return this.#snapshot;
+  }
+
+  /**
+   * Takes changes over, as one batch. Those that change nothing are left out; of several of one key the last counts.
+   * Rejects, and changes nothing, when one of them cannot be used or no data have arrived yet (HG_SOURCE).
+   *
+   * @param versions - whose versions count; with 'source' one that does not rise breaks the log (`reset`)
+   */
+  apply(changes: readonly Change[], versions: Versions = 'source'): Promise<Outcome> {
+    const taken = changes.slice();
+    return this.#inTurn(async (slices) => {
+      if (!this.#ready)
+        throw new HeadgateError(
+          'HG_SOURCE',
+          `Cannot apply changes to ${this.name}: it must be loaded first, got changes`,
+        );
+      return this.#write(await takeChanges(this.kinds, taken, slices), { versions, whole: false }, slices);
+    });
+  }
+
+  /**
+   * Takes a whole data set over: any order, of a key that comes twice the last counts. It is compared with what is
+   * held by key, version and text, and the difference becomes one batch; what did not come is deleted. The first one
+   * makes the data set ready. Rejects, and changes nothing, when the iterable throws or an item cannot be used.
+   *
+   * Writes that are asked for later wait for it, so an iterable that waits for a source must give up by itself.
+   */
+  replace(items: Iterable<Item> | AsyncIterable<Item>, versions: Versions = 'source'): Promise<Outcome> {
+    return this.#inTurn(async (slices) => {
+      return this.#write(await takeItems(this.kinds, items, slices), { versions, whole: true }, slices);
+    });
+  }
+
+  /**
+   * What a client that comes back with a position needs. A position of another view is not known here: compare its
+   * view first.
+   *
+   * @param o - `frozen`: the client may hold more than its position says, as its position is of long ago; it is
+   *   'current' only when the log proves that nothing was touched since the data set first held that digest
+   */
+  since(position: Position | undefined, o: { readonly frozen?: boolean } = {}): Since {
+    if (position === undefined || !this.#ready) return { kind: 'full' };
+    if (o.frozen !== true && position.digest === this.#snapshot.digest) return { kind: 'current' };
+    const state = this.#log.stateOf(position.digest);
+    if (state === undefined) return { kind: position.clock > this.#snapshot.clock ? 'ahead' : 'full' };
+    return state === this.#log.next ? { kind: 'current' } : this.#log.since(state);
+  }
+
+  /** Holds the snapshot of now until it is released: for a delivery, from when it was admitted to its last byte. */
+  pin(): Pin {
+    return this.#pins.pin(this.#snapshot);
+  }
+
+  /** Bytes of leaves, texts and encodings, that only pins keep alive. */
+  get pinnedBytes(): number {
+    return this.#pins.meter.pinnedBytes;
+  }
+
+  /** Tells `listener` how many bytes a release gave back, when it gave any. The answer ends it. */
+  onFreed(listener: (freedBytes: number) => void): () => void {
+    return this.#pins.onFreed(listener);
+  }
+
+  /**
+   * What turns an earlier snapshot into the one of now, deletions included: for a client whose copy took longer than
+   * the log reaches back. Undefined when a version would not rise on the way: the client needs a full copy.
+   */
+  async difference(from: Snapshot): Promise<CatchUp | undefined> {
+    const now = this.#snapshot;
+    const slices = new Slices();
+    const keys: Change[] = [];
+    let bytes = 0;
+    for (const [kind, part] of now.parts) {
+      for await (const { key, before, after } of editsBetween(from.parts.get(kind) ?? emptyPart(kind), part, slices)) {
+        if (before !== undefined && after !== undefined && after.version <= before.version) return undefined;
+        const version = after?.version ?? Math.max(before!.version + 1, this.#tombstones.versionOf(kind, key) ?? 0);
+        const change = { kind, key, version, item: after };
+        keys.push(change);
+        bytes += changeBytes(change);
+      }
+    }
+    const { digest, clock, offset } = now;
+    return { kind: 'changes', from: from.offset, to: offset, keys, digest, clock, bytes, memo: makeMemo() };
+  }
+
+  /**
+   * Tells `listener` of every batch, and of every reset, at the moment at which readers see it. Each call is a
+   * subscription of its own, ended by its answer. Listeners must not throw: the write stands and the others are told,
+   * and what was thrown is thrown again outside.
+   */
+  subscribe(listener: (event: DataSetEvent) => void): () => void {
+    const subscription = { run: listener };
+    this.#listeners.add(subscription);
+    return () => void this.#listeners.delete(subscription);
+  }
+
+  /**
+   * Lets go of encodings that nobody asked for since `idleMs`, on a clock of the caller's. Call it now and then.
+   *
+   * @example
+   * dataSet.trim(clock.now());
+   */
+  trim(nowMs: number, idleMs: number = IDLE_MS): void {
+    for (const encoding of ['identity', 'gzip'] satisfies Encoding[]) {
+      for (const shape of this.#usage.idle(encoding, nowMs, idleMs)) this.#snapshot.forget(shape, encoding);
+    }
+  }
+
+  #inTurn<T>(write: (slices: Slices) => Promise<T>): Promise<T> {
+    const run = this.#turn.then(() => write(new Slices()));
+    this.#turn = run.catch(() => {});
+    return run;
+  }
+
+  async #write(incoming: Incoming, how: { versions: Versions; whole: boolean }, slices: Slices): Promise<Outcome> {
+    const before = this.#snapshot;
+    const resolved = await resolve(incoming, { snapshot: before, tombstones: this.#tombstones }, how, slices);
+    const parts = new Map<string, Part>();
+    const retired: Leaf[] = [];
+    for (const [kind, part] of before.parts) {
+      const drafted = await draftPart(part, resolved.edits.get(kind) ?? [], this.#pins.meter, slices);
+      parts.set(kind, drafted.part);
+      retired.push(...drafted.retired);
+    }
+    // nothing below can fail, and nothing of it is seen before the commit
+    await this.#bury(resolved, slices);
+    const { changes, rise } = resolved;
+    this.#clock += rise;
+    const draft = { parts, retired, clock: safe(this.#clock) };
+    if (!this.#ready || resolved.broken) return this.#reset(draft, changes.length);
+    if (changes.length > 0) return this.#append(draft, changes, slices);
+    // only versions of what is not there: no batch, but positions given out from now on say the new clock
+    if (rise > 0n) this.#commit(draft, this.#log.next);
+    return { result: 'unchanged', changed: 0, batch: undefined };
+  }
+
+  async #append(draft: Draft, changes: readonly Change[], slices: Slices): Promise<Outcome> {
+    const prepared = await this.#log.prepare(changes, slices);
+    const snapshot = this.#commit(draft, this.#log.next + 1);
+    const batch = this.#log.append(prepared, snapshot);
+    const evicted = this.#log.evict();
+    this.#tell({ type: 'batch', batch });
+    await this.#log.forget(evicted, slices);
+    return { result: 'changed', changed: changes.length, batch };
+  }
+
+  /** Every position from before is unknown from here on, whether there were no data then or a version did not rise. */
+  #reset(draft: Draft, changed: number): Outcome {
+    const result = this.#ready ? 'reset' : 'loaded';
+    const snapshot = this.#commit(draft, this.#log.next + 1);
+    this.#log.break(snapshot);
+    this.#ready = true;
+    this.#tell({ type: 'reset' });
+    return { result, changed, batch: undefined };
+  }
+
+  /** The one assignment by which readers come from one state to the next. */
+  #commit({ parts, retired, clock }: Draft, offset: number): Snapshot {
+    this.#snapshot = new Snapshot({ parts, offset, clock, usage: this.#usage });
+    for (const leaf of retired) leaf.retire();
+    return this.#snapshot;
+  }
+
+  async #bury({ changes, graves }: Resolved, slices: Slices): Promise<void> {
+    for (const list of [changes, graves]) {
+      for (const [at, { kind, key, version, item }] of list.entries()) {
+        if (item === undefined) this.#tombstones.bury(kind, key, version);
+        else this.#tombstones.raise(kind, key);
+        if (at % KEYS_BETWEEN_LOOKS === 0 && slices.due()) await slices.pause();
+      }
+    }
+  }
+
+  #tell(event: DataSetEvent): void {
+    for (const listener of Array.from(this.#listeners)) {
+      // one that an earlier listener ended hears nothing more
+      if (!this.#listeners.has(listener)) continue;
+      try {
+        listener.run(event);
+      } catch (error) {
+        queueMicrotask(() => {
+          throw error;
+        });
+      }
+    }
+  }
+}
+
+/** What is ready to become the snapshot. */
+interface Draft {
+  readonly parts: ReadonlyMap<string, Part>;
+  readonly retired: readonly Leaf[];
+  readonly clock: number;
+}
+
+/** Above the safe integers a clock says no more than "very old or very new", which is all that a hint must say. */
+function safe(clock: bigint): number {
+  return clock > BigInt(Number.MAX_SAFE_INTEGER) ? Number.MAX_SAFE_INTEGER : Number(clock);
+}

@@ -1,0 +1,14 @@
+export { crc32Combine } from './crc32.ts';
+export { DataSet, type DataSetEvent, type LogView, type Outcome, type Since } from './dataset.ts';
+export { deflateBlock, type GzipBlock, gzipHeader, gzipTrailer, storedBlock } from './gzip.ts';
+export type { Change, Item } from './item.ts';
+export type { Encoding } from './leaf.ts';
+export type { Batch, CatchUp } from './log.ts';
+export type { DataSetOptions } from './options.ts';
+export { type Payload, payloadOf } from './payload.ts';
+export type { Pin } from './pins.ts';
+export { formatPosition, type Position, parsePosition } from './position.ts';
+export type { Versions } from './resolve.ts';
+export { type Piece, type Plan, planOf, type Shape } from './shape.ts';
+export type { Snapshot } from './snapshot.ts';
+export { withVersion } from './version-text.ts';

@@ -1,12 +1,17 @@
 import { existsSync } from 'node:fs';
+import { mkdtemp, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { ROOT } from './files.ts';
 import { type Line, LineProcess } from './line-process.ts';
 
 export interface HeadgateOptions {
-  /** What follows `headgate serve`. */
+  /** The configuration, as it would stand in our own file; without it, the environment's variables are the configuration. */
+  readonly config?: Readonly<Record<string, unknown>>;
+  /** What follows `headgate serve` and the options that name the configuration. */
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** The port to listen on; one that the system picks when left out. */
+  /** The port to listen on, beside what `config` says; one that the system picks when left out. Not for variables alone. */
   readonly port?: number;
 }
 
@@ -50,14 +55,24 @@ export async function startHeadgate(options: HeadgateOptions = {}): Promise<Head
   if (!existsSync(MAIN)) throw new Error(`Cannot start Headgate: run npm run build first, got no ${MAIN}`);
   const child = new LineProcess({
     command: process.execPath,
-    args: [MAIN, 'serve', ...(options.args ?? [])],
-    env: { PORT: String(options.port ?? 0), ...options.env },
+    args: [MAIN, 'serve', ...(await configArgs(options)), ...(options.args ?? [])],
+    ...(options.env === undefined ? {} : { env: options.env }),
   });
   const listening = await child.waitFor('the log line "listening"', (line) => line['msg'] === 'listening', {
     msMax: START_MS_MAX,
   });
   const port = listening['port'];
-  if (typeof port !== 'number')
+  if (typeof port !== 'number') {
     throw new Error(`Cannot start Headgate: its port is no number, got ${JSON.stringify(listening)}`);
+  }
   return new Headgate(child, port);
+}
+
+async function configArgs({ config, port = 0 }: HeadgateOptions): Promise<readonly string[]> {
+  if (config === undefined) return ['--from-env'];
+  const server = { host: '127.0.0.1', port, ...(config['server'] as object | undefined) };
+  const path = join(await mkdtemp(join(tmpdir(), 'headgate-config-')), 'headgate.yaml');
+  // every JSON text is YAML
+  await writeFile(path, JSON.stringify({ ...config, server }));
+  return ['--config', path];
 }

@@ -162,12 +162,17 @@ describe('real SDKs', () => {
   });
 
   describe('when Headgate comes back at the same address with newer data', () => {
+    let exitCode: number | null = null;
     beforeAll(async () => {
       const { port } = headgate;
-      expect(await headgate.stop()).toBe(0);
+      exitCode = await headgate.stop();
       await replaceWith({ version: 3, fallthrough: 2 });
       headgate = await serve(port);
     }, START_MS_MAX);
+
+    it('had stopped in order, with streams open', () => {
+      expect(exitCode).toBe(0);
+    });
 
     it.each(streams)('come back and are told: $name', { timeout: RECONNECT_MS_MAX }, async ({ name }) => {
       expect(await clientOf(name).waitForChange('theme', { value: 'sepia' })).toBe('sepia');

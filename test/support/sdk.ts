@@ -8,7 +8,7 @@ export type SdkName = (typeof SDKS)[number];
 
 /** The protocol and transport that an SDK is told to use; `test/clients/README.md` explains each. */
 export const SDK_MODES = ['fdv1-stream', 'fdv1-poll', 'fdv2', 'fdv2-stream', 'fdv2-poll'] as const;
-export type SdkMode = (typeof SDK_MODES)[number];
+type SdkMode = (typeof SDK_MODES)[number];
 
 export interface SdkOptions {
   readonly sdk: SdkName;

@@ -40,7 +40,7 @@ export class Headgate {
   }
 
   /** The first line of the log with this message, already written or to come. */
-  waitForLog(message: string, msMax = START_MS_MAX): Promise<Line> {
+  waitForLog(message: string, msMax: number = START_MS_MAX): Promise<Line> {
     return this.#process.waitFor(`the log line "${message}"`, (line) => line['msg'] === message, { msMax });
   }
 

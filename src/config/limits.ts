@@ -163,7 +163,11 @@ export function explainLimits(limits: LimitsConfig, machine: Machine): string {
   }
   const memory = formatBytes(machine.memoryLimitBytes);
   const perDelivery = kernelBytes(limits.lowWaterMarkBytes);
-  const computed = resolveLimits('auto', { ...machine, lowWater: limits.lowWaterMarkBytes !== undefined });
+  const markBytes = limits.lowWaterMarkBytes;
+  const computed = resolveLimits(
+    { mode: 'auto', lowWaterMarkBytes: markBytes ?? 'off' },
+    { ...machine, lowWater: true },
+  );
   const said = (value: number, auto: number, arithmetic: string): string =>
     value === auto ? arithmetic : 'as configured';
   return [

@@ -1,0 +1,69 @@
+import pino from 'pino';
+import type { Clock } from '../kernel/index.ts';
+import { caughtUp, delivered, lost, refused } from '../protocols/launchdarkly/index.ts';
+import { Repeated } from './repeated.ts';
+
+/** The log of a process. */
+export interface Log {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+  /** Writes what is held back and stops listening. */
+  close(): void;
+}
+
+/** How to log. */
+export interface LogOptions {
+  readonly level: 'debug' | 'info' | 'warn' | 'error' | 'none';
+  readonly clock: Clock;
+  /** Where lines go; standard output by default. */
+  readonly destination?: { write(line: string): void };
+}
+
+/**
+ * Opens the log and listens to what the rooms make known: a refusal or a cut is a warning with its cause, a client's own
+ * disconnect is for debugging, and repeated ones are summed. Keys never reach a line: rooms do not tell them.
+ */
+export function openLog(options: LogOptions): Log {
+  const settings = { level: options.level === 'none' ? 'silent' : options.level, base: null };
+  const logger = options.destination === undefined ? pino(settings) : pino(settings, options.destination);
+  const repeatedWarn = new Repeated((fields) => logger.warn(fields, String(fields['what'])), options.clock);
+  const stops = [
+    refused.listen(({ environment, route, sdk, remoteAddress, reason, early, waitedMs, retryAfterSeconds }) => {
+      const fields = {
+        environment,
+        route,
+        sdk,
+        remoteAddress,
+        reason,
+        early,
+        waitedMs: Math.round(waitedMs),
+        retryAfterSeconds,
+      };
+      repeatedWarn.add(`refused/${environment}/${route}/${reason}`, { what: 'refused', ...fields });
+    }),
+    delivered.listen((fact) => {
+      const { environment, route, sdk, remoteAddress, outcome, bytes, encoding } = fact;
+      const seconds = Math.round(fact.ms) / 1000;
+      const fields = { environment, route, sdk, remoteAddress, outcome, bytes, seconds, encoding, copy: fact.what };
+      if (outcome === 'completed' || outcome === 'client_gone') logger.debug(fields, `delivery ${outcome}`);
+      else if (outcome === 'error') logger.error({ ...fields, err: fact.error }, 'delivery error');
+      else repeatedWarn.add(`cut/${environment}/${route}/${outcome}`, { what: `cut: ${outcome}`, ...fields });
+    }),
+    caughtUp.listen((fact) => logger.debug(fact, 'caught up')),
+    lost.listen((fact) =>
+      repeatedWarn.add(`lost/${fact.environment}/${fact.route}`, { what: 'stream fell off the log', ...fact }),
+    ),
+  ];
+  return {
+    debug: (fields, message) => logger.debug(fields, message),
+    info: (fields, message) => logger.info(fields, message),
+    warn: (fields, message) => logger.warn(fields, message),
+    error: (fields, message) => logger.error(fields, message),
+    close() {
+      for (const stop of stops) stop();
+      repeatedWarn.flush();
+    },
+  };
+}

@@ -1,0 +1,38 @@
+import type { Slot } from '../../admission/index.ts';
+import type { Exchange } from '../../delivery/index.ts';
+import { abortSignalOf, type ClientInfo } from './client.ts';
+import type { FrontOptions } from './deps.ts';
+import type { Environment } from './environment.ts';
+import { type ClientFact, refused } from './facts.ts';
+import { replyShed } from './replies.ts';
+
+/** The facts about a client that logs and traces show. */
+export function factOf(environment: Environment, route: string, client: ClientInfo): ClientFact {
+  return {
+    environment: environment.info.name,
+    route,
+    sdk: client.quirks.sdk,
+    remoteAddress: client.remoteAddress,
+  };
+}
+
+/**
+ * Waits for a slot, or sheds: nothing is encoded and nothing is read from the data set before this line.
+ *
+ * Answers nothing when the request is over: shed, or its client has left.
+ */
+export async function admit(
+  front: FrontOptions,
+  exchange: Exchange,
+  fact: () => ClientFact,
+  request: { tenant: string; returning: boolean; waitMsMax: number },
+): Promise<Slot | undefined> {
+  const answer = await front.limiter.acquire({ ...request, signal: abortSignalOf(exchange) });
+  if (answer.admitted) return answer.slot;
+  if (answer.reason === 'aborted') return undefined;
+  const retryAfterSeconds = front.limiter.retryAfterSeconds();
+  const { reason, early, waitedMs } = answer;
+  refused.publish(() => ({ ...fact(), reason, early, waitedMs, retryAfterSeconds }));
+  replyShed(exchange, reason, retryAfterSeconds);
+  return undefined;
+}

@@ -1,0 +1,25 @@
+import { Fact } from '../../kernel/index.ts';
+import type { Report } from '../../delivery/index.ts';
+
+/** Which client, for logs and traces. */
+export interface ClientFact {
+  readonly environment: string;
+  readonly route: string;
+  readonly sdk: string;
+  readonly remoteAddress: string;
+}
+
+/** A full copy or a large catch-up was refused. */
+export const refused: Fact<
+  ClientFact & { reason: string; early: boolean; waitedMs: number; retryAfterSeconds: number }
+> = new Fact('headgate:flags.refused');
+
+/** A full copy or a large catch-up ended, one way or another. */
+export const delivered: Fact<ClientFact & { what: 'full' | 'catch-up'; waitedMs: number; encoding: string } & Report> =
+  new Fact('headgate:flags.delivered');
+
+/** A client that named its position was brought up to date without a full copy. */
+export const caughtUp: Fact<ClientFact & { changes: number; bytes: number }> = new Fact('headgate:flags.caught-up');
+
+/** A stream was closed by us because it fell off the log, or was lost in the middle of its changes. */
+export const lost: Fact<ClientFact> = new Fact('headgate:flags.lost');

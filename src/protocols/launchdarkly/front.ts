@@ -1,0 +1,151 @@
+import type { Item } from '../../dataset/index.ts';
+import type { Exchange } from '../../delivery/index.ts';
+import { credentialOf, type EnvironmentInfo } from './credentials.ts';
+import type { FrontOptions } from './deps.ts';
+import { Environment } from './environment.ts';
+import { answerItem, Polls } from './polls.ts';
+import { replyEmpty, replyText } from './replies.ts';
+import { statusOf } from './status.ts';
+import { Streams } from './streams.ts';
+import { ALL_POLL, FLAGS_POLL, OBJECTS_POLL } from './views.ts';
+import { KIND_FLAG, KIND_SEGMENT, TEXT } from './words.ts';
+
+/** One path of this front. Methods other than those named are answered 405. */
+export interface Route {
+  readonly method: 'GET';
+  /** `:name` stands for one segment. */
+  readonly path: string;
+  readonly handle: (exchange: Exchange, params: Readonly<Record<string, string>>) => Promise<void> | void;
+}
+
+/**
+ * The flags front, server side: what LaunchDarkly's server SDKs and PHP ask a relay for.
+ *
+ * It knows environments, which a source brings, and answers requests; it knows neither sources nor sockets.
+ */
+export class FlagsFront {
+  readonly #options: FrontOptions;
+  readonly #streams: Streams;
+  readonly #polls: Polls;
+  readonly #environments = new Map<string, Environment>();
+  /** SDK key to environment. */
+  readonly #byKey = new Map<string, { environment: Environment; expiresMs: number }>();
+  #complete = false;
+
+  constructor(options: FrontOptions) {
+    this.#options = options;
+    this.#streams = new Streams(options);
+    this.#polls = new Polls(options);
+  }
+
+  /** From here on the list of environments is known: a key that none of them has is refused, not asked to wait. */
+  environmentsKnown(): void {
+    this.#complete = true;
+  }
+
+  /** Every environment, in the order in which they came. */
+  environments(): readonly Environment[] {
+    return [...this.#environments.values()];
+  }
+
+  /** Adds an environment, or takes over what changed about it. */
+  upsert(info: EnvironmentInfo): Environment {
+    let environment = this.#environments.get(info.id);
+    if (environment === undefined) {
+      environment = new Environment(info, this.#options, (client) => void this.#streams.refresh(client));
+      this.#environments.set(info.id, environment);
+    }
+    environment.info = info;
+    this.#indexKeys();
+    return environment;
+  }
+
+  /** Adds an environment together with everything that it holds. `versions`: whether a source's versions are to be trusted. */
+  async load(
+    info: EnvironmentInfo,
+    items: Iterable<Item> | AsyncIterable<Item>,
+    versions: 'source' | 'effective',
+  ): Promise<void> {
+    await this.upsert(info).load(items, versions);
+  }
+
+  /** Forgets an environment and closes its streams. */
+  remove(id: string): void {
+    this.#environments.get(id)?.close();
+    this.#environments.delete(id);
+    this.#indexKeys();
+  }
+
+  /** Whether every environment has data. */
+  get ready(): boolean {
+    return this.#complete && this.environments().every(({ data }) => data.ready);
+  }
+
+  /** What `/status` says of the environments, in the vendor's shape. */
+  status(): { environments: Record<string, object>; healthy: boolean } {
+    return statusOf(this.environments(), this.#complete);
+  }
+
+  /** The paths of this front. */
+  routes(): readonly Route[] {
+    const stream = (path: string, feed: 'all' | 'flags' | 'objects'): Route => ({
+      method: 'GET',
+      path,
+      handle: (exchange) => this.#with(exchange, (env) => this.#streams.open(exchange, env, env[feed], path)),
+    });
+    const poll = (path: string, view: typeof ALL_POLL): Route => ({
+      method: 'GET',
+      path,
+      handle: (exchange) => this.#with(exchange, (env) => this.#polls.answer(exchange, env, view, path)),
+    });
+    const item = (path: string, kind: string): Route => ({
+      method: 'GET',
+      path: `${path}/:key`,
+      handle: (exchange, params) => this.#with(exchange, (env) => answerItem(exchange, env, kind, params['key'] ?? '')),
+    });
+    return [
+      stream('/all', 'all'),
+      stream('/flags', 'flags'),
+      stream('/sdk/stream', 'objects'),
+      poll('/sdk/latest-all', ALL_POLL),
+      poll('/sdk/flags', FLAGS_POLL),
+      poll('/sdk/poll', OBJECTS_POLL),
+      item('/sdk/flags', KIND_FLAG),
+      item('/sdk/segments', KIND_SEGMENT),
+    ];
+  }
+
+  /** Bytes of pages that only deliveries keep alive. */
+  get pinnedBytes(): number {
+    let bytes = 0;
+    for (const { data } of this.#environments.values()) bytes += data.pinnedBytes;
+    return bytes;
+  }
+
+  /** Closes every stream, spread over `overMs` milliseconds. */
+  async closeStreams(overMs: number): Promise<void> {
+    await Promise.all(this.environments().map((environment) => environment.closeStreams(overMs)));
+  }
+
+  /** Finds the environment of the credential, or says why there is none. */
+  #with(exchange: Exchange, answer: (environment: Environment) => Promise<void> | void): Promise<void> | void {
+    const credential = credentialOf(exchange.header('authorization'));
+    const known = credential === undefined ? undefined : this.#byKey.get(credential);
+    if (known !== undefined && Date.now() < known.expiresMs) {
+      if (exchange.query.has('filter')) return replyText(exchange, 404, TEXT.unknownFilter);
+      return answer(known.environment);
+    }
+    if (credential === undefined) return replyEmpty(exchange, 401);
+    if (!this.#complete) return replyText(exchange, 503, TEXT.noEnvironmentsYet);
+    return replyText(exchange, 401, TEXT.unknownCredential);
+  }
+
+  #indexKeys(): void {
+    this.#byKey.clear();
+    for (const environment of this.#environments.values()) {
+      for (const { value, expiresMs } of environment.info.sdkKeys) {
+        this.#byKey.set(value, { environment, expiresMs: expiresMs ?? Number.POSITIVE_INFINITY });
+      }
+    }
+  }
+}

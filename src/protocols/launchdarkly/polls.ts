@@ -1,0 +1,165 @@
+import { payloadOf, type Pin, type Snapshot } from '../../dataset/index.ts';
+import type { Exchange } from '../../delivery/index.ts';
+import type { Slot } from '../../admission/index.ts';
+import { admit, factOf } from './admit.ts';
+import { CATCH_UP_BYTES_FREE, catchUpSource } from './catch-up.ts';
+import { acceptsGzip, type ClientInfo, clientOf } from './client.ts';
+import type { FrontOptions } from './deps.ts';
+import type { Environment } from './environment.ts';
+import { caughtUp, type ClientFact } from './facts.ts';
+import { claimOf, positionOf, startOf, whileAhead } from './positions.ts';
+import { replyEmpty, replyJson, replyText } from './replies.ts';
+import { type Charged, sendCharged } from './send.ts';
+import type { PollView } from './views.ts';
+import { POLL_CACHE_CONTROL, TEXT } from './words.ts';
+
+interface Poll {
+  readonly exchange: Exchange;
+  readonly environment: Environment;
+  readonly view: PollView;
+  readonly route: string;
+  readonly info: ClientInfo;
+}
+
+type Headers = Record<string, string>;
+
+/** Polls: the tag first, which costs nothing; then a small reply; a full copy last. */
+export class Polls {
+  readonly #front: FrontOptions;
+
+  constructor(front: FrontOptions) {
+    this.#front = front;
+  }
+
+  /** Answers a poll. */
+  async answer(exchange: Exchange, environment: Environment, view: PollView, route: string): Promise<void> {
+    if (!environment.data.ready) {
+      replyText(exchange, 503, TEXT.notInitialized);
+      return;
+    }
+    const tag = tagOf(environment.data.snapshot(), view);
+    if (exchange.header('if-none-match') === tag) {
+      exchange.reply(304, ttlHeaders(environment));
+      return;
+    }
+    const poll: Poll = { exchange, environment, view, route, info: clientOf(exchange) };
+    if (view.incremental !== undefined && (await this.#answerSmall(poll))) return;
+    await this.#answerWithSlot(poll);
+  }
+
+  /** Answers a client that is up to date or nearly: no slot, never refused. Whether it did. */
+  async #answerSmall(poll: Poll): Promise<boolean> {
+    const { exchange, environment, view, info } = poll;
+    const claim = claimOf(exchange, view, info.quirks.frozenBasis);
+    const waitMsMax = Math.min(this.#front.aheadWaitMsMax, this.#front.pollWaitMsMax);
+    await whileAhead(environment.data, claim, this.#front.clock, waitMsMax);
+    if (exchange.closed) return true;
+    const start = startOf(environment.data, claim);
+    if (start.kind === 'full' || view.incremental === undefined) return false;
+    if (start.kind === 'changes' && start.bytes >= CATCH_UP_BYTES_FREE) return false;
+    const { incremental } = view;
+    const snapshot = environment.data.snapshot();
+    const position = positionOf(snapshot, view.name);
+    const changes = start.kind === 'changes' ? start.keys.length : 0;
+    const body =
+      start.kind === 'changes'
+        ? start.memo(`poll${poll.route}`, () => Buffer.from([...incremental.catchUp(start.keys, position)].join('')))
+        : incremental.upToDate(position);
+    caughtUp.publish(() => ({ ...this.#fact(poll), changes, bytes: body.length }));
+    replyJson(exchange, { etag: tagOf(snapshot, view), ...ttlHeaders(environment) }, body);
+    return true;
+  }
+
+  async #answerWithSlot(poll: Poll): Promise<void> {
+    const { exchange, environment, view, info } = poll;
+    const claim = claimOf(exchange, view, info.quirks.frozenBasis);
+    const slot = await admit(this.#front, exchange, () => this.#fact(poll), {
+      tenant: environment.info.id,
+      returning: claim.returning || exchange.header('if-none-match') !== undefined,
+      waitMsMax: this.#front.pollWaitMsMax,
+    });
+    if (slot === undefined) return;
+    const start = view.incremental === undefined ? FULL : startOf(environment.data, claim);
+    const pin = environment.data.pin();
+    try {
+      const headers = {
+        ...ttlHeaders(environment),
+        etag: tagOf(pin.snapshot, view),
+        'cache-control': POLL_CACHE_CONTROL,
+      };
+      if (start.kind === 'changes' && view.incremental !== undefined) {
+        const parts = view.incremental.catchUp(start.keys, positionOf(pin.snapshot, view.name));
+        await this.#deliver(poll, headers, {
+          slot,
+          source: catchUpSource(parts),
+          what: 'catch-up',
+          encoding: 'identity',
+        });
+      } else {
+        await this.#deliverFull(poll, slot, headers, pin);
+      }
+    } finally {
+      slot.release();
+      pin.release();
+    }
+  }
+
+  async #deliverFull(poll: Poll, slot: Slot, headers: Headers, pin: Pin): Promise<void> {
+    const { exchange, view } = poll;
+    const gzip = this.#front.compression && acceptsGzip(exchange.header('accept-encoding'));
+    const payload = payloadOf(pin.snapshot, view.full(positionOf(pin.snapshot, view.name)), gzip ? 'gzip' : 'identity');
+    const length = payload.bytes ?? (await payload.prepare());
+    if (exchange.closed) return;
+    const encoding = gzip ? 'gzip' : 'identity';
+    const sized: Headers = { ...headers, 'content-length': String(length) };
+    if (gzip) sized['content-encoding'] = encoding;
+    if (this.#front.compression) sized['vary'] = varyOf(headers);
+    await this.#deliver(poll, sized, { slot, source: payload, what: 'full', encoding });
+  }
+
+  async #deliver(poll: Poll, headers: Headers, charged: Omit<Charged, 'channel' | 'fact'>): Promise<void> {
+    const channel = poll.exchange.open(200, { 'content-type': 'application/json', ...headers });
+    const report = await sendCharged(this.#front, { ...charged, channel, fact: () => this.#fact(poll) });
+    if (report.outcome === 'completed') channel.end();
+  }
+
+  #fact(poll: Poll): ClientFact {
+    return factOf(poll.environment, poll.route, poll.info);
+  }
+}
+
+const FULL = { kind: 'full' } as const;
+
+/** The tag of a view's content: known before any work, and the same for the same data on every replica. */
+function tagOf(snapshot: Snapshot, view: PollView): string {
+  const digest =
+    view.kinds.length === 1 && view.kinds[0] !== undefined ? snapshot.digestOf(view.kinds[0]) : snapshot.digest;
+  return `relay-${digest}`;
+}
+
+/** With a time to live, a poll may be reused by whoever sent this credential, until then. */
+function ttlHeaders(environment: Environment): Headers {
+  const { ttlMs } = environment.info;
+  if (ttlMs <= 0) return {};
+  return { vary: 'Authorization', expires: new Date(Date.now() + ttlMs).toUTCString() };
+}
+
+function varyOf(headers: Headers): string {
+  return headers['vary'] === undefined ? 'Accept-Encoding' : `${headers['vary']}, Accept-Encoding`;
+}
+
+/** One item, as PHP asks for it at each evaluation. */
+export function answerItem(exchange: Exchange, environment: Environment, kind: string, key: string): void {
+  if (!environment.data.ready) {
+    replyText(exchange, 503, TEXT.notInitialized);
+    return;
+  }
+  const item = environment.data.snapshot().get(kind, key);
+  if (item === undefined) {
+    replyEmpty(exchange, 404);
+    return;
+  }
+  const etag = `relay-${item.version}`;
+  if (exchange.header('if-none-match') === etag) exchange.reply(304, ttlHeaders(environment));
+  else replyJson(exchange, { etag, ...ttlHeaders(environment) }, item.text);
+}

@@ -1,0 +1,77 @@
+import { type Change, type DataSet, parsePosition, type Position, type Snapshot } from '../../dataset/index.ts';
+import type { Exchange } from '../../delivery/index.ts';
+import type { Clock } from '../../kernel/index.ts';
+import type { View } from './views.ts';
+
+/** Where a client says that it is. */
+export interface Claim {
+  /** Absent: it is new here, or what it named is no position of this view. */
+  readonly position: Position | undefined;
+  /** Whether it may hold something newer than what it named. */
+  readonly frozen: boolean;
+  /** Whether it named anything, known or not: then it has been here, or at another replica, before. */
+  readonly returning: boolean;
+}
+
+/**
+ * Where a client says that it is: `Last-Event-ID` outranks `basis`, since SDKs send it at every reconnect and it is
+ * always the latest.
+ */
+export function claimOf(exchange: Exchange, view: View, frozenBasis: boolean): Claim {
+  const lastEventId = exchange.header('last-event-id');
+  const basis = exchange.query.get('basis') ?? undefined;
+  const named = lastEventId ?? basis;
+  const parsed = named === undefined ? undefined : parsePosition(named);
+  return {
+    position: parsed?.view === view.name ? parsed : undefined,
+    frozen: lastEventId === undefined && frozenBasis,
+    returning: named !== undefined,
+  };
+}
+
+/** The position that stands for what a snapshot holds. */
+export function positionOf(snapshot: Pick<Snapshot, 'digest' | 'clock'>, view: string): Position {
+  return { digest: snapshot.digest, clock: snapshot.clock, view };
+}
+
+/** How a client at some position is brought up to date. */
+export type Start = Exclude<ReturnType<DataSet['since']>, { kind: 'ahead' }>;
+
+/** A client that seems ahead of us waits for our source, at most `waitMsMax`; every other one goes on at once. */
+export async function whileAhead(data: DataSet, claim: Claim, clock: Clock, waitMsMax: number): Promise<void> {
+  const untilMs = clock.now() + waitMsMax;
+  for (;;) {
+    const leftMs = untilMs - clock.now();
+    if (leftMs <= 0 || data.since(claim.position, claim).kind !== 'ahead') return;
+    await nextChange(data, clock, leftMs);
+  }
+}
+
+/**
+ * How to bring a client up to date, as of now: to be acted upon before anything else can happen, since a change that
+ * comes between the answer and the act would be missed.
+ */
+export function startOf(data: DataSet, claim: Claim): Start {
+  const start = data.since(claim.position, claim);
+  return start.kind === 'ahead' ? { kind: 'full' } : start;
+}
+
+function nextChange(data: DataSet, clock: Clock, waitMsMax: number): Promise<void> {
+  return new Promise((resolve) => {
+    const over = (): void => {
+      unsubscribe();
+      timer.cancel();
+      resolve();
+    };
+    const timer = clock.after(waitMsMax, over);
+    const unsubscribe = data.subscribe(over);
+  });
+}
+
+/** A change that changes nothing: the first item as it is. It tells an FDv1 client that its stream is well again. */
+export function unchanged(snapshot: Snapshot, kinds: readonly string[]): readonly Change[] {
+  for (const kind of kinds) {
+    for (const item of snapshot.items(kind)) return [{ kind, key: item.key, version: item.version, item }];
+  }
+  return [];
+}

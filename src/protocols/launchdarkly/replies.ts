@@ -1,0 +1,27 @@
+import type { Exchange } from '../../delivery/index.ts';
+import { TEXT } from './words.ts';
+
+const PLAIN = { 'content-type': 'text/plain; charset=utf-8' };
+const JSON_TYPE = { 'content-type': 'application/json' };
+
+export function replyText(exchange: Exchange, status: number, text: string): void {
+  exchange.reply(status, PLAIN, text);
+}
+
+export function replyEmpty(exchange: Exchange, status: number, headers: Record<string, string> = {}): void {
+  exchange.reply(status, headers);
+}
+
+export function replyJson(exchange: Exchange, headers: Record<string, string>, body: string | Uint8Array): void {
+  exchange.reply(200, { ...JSON_TYPE, ...headers }, body);
+}
+
+/** Refused before any work: the body says why, the header when to come back. */
+export function replyShed(exchange: Exchange, reason: string, retryAfterSeconds: number): void {
+  const message = reason === 'closed' ? TEXT.shuttingDown : TEXT.atLimit;
+  exchange.reply(
+    503,
+    { ...JSON_TYPE, 'retry-after': String(retryAfterSeconds), 'access-control-expose-headers': 'Retry-After' },
+    JSON.stringify({ message: `Headgate is ${message}` }),
+  );
+}

@@ -1,0 +1,31 @@
+import type { Slot } from '../../admission/index.ts';
+import type { Channel, Report, Source } from '../../delivery/index.ts';
+import type { FrontOptions } from './deps.ts';
+import { type ClientFact, delivered } from './facts.ts';
+
+/** One charged delivery. */
+export interface Charged {
+  readonly channel: Channel;
+  readonly source: Source;
+  readonly slot: Slot;
+  readonly what: 'full' | 'catch-up';
+  readonly encoding: 'identity' | 'gzip';
+  readonly fact: () => ClientFact;
+}
+
+/** Sends under a slot, as the limits say, and makes known how it ended. The slot is free when it has. */
+export async function sendCharged(front: FrontOptions, charged: Charged): Promise<Report> {
+  const { channel, source, slot, what, encoding, fact } = charged;
+  const { limiter, deliveries, guarded, parking, capMs } = front;
+  const { waitedMs } = slot;
+  const report = await deliveries.deliver({
+    channel,
+    source,
+    slot,
+    guarded,
+    ...(capMs === undefined ? {} : { capMs }),
+    ...(parking ? { parking: () => limiter.waiting > 0 } : {}),
+  });
+  delivered.publish(() => ({ ...fact(), what, encoding, waitedMs, ...report }));
+  return report;
+}

@@ -1,0 +1,307 @@
+import { Limiter } from './admission/index.ts';
+import type { Config, FileSource, FlagSource, LimitsConfig } from './config/index.ts';
+import { explainLimits } from './config/index.ts';
+import { Deliveries, type Exchange, setLowWater } from './delivery/index.ts';
+import { type Clock, messageOf, systemClock } from './kernel/index.ts';
+import { type Log, openLog } from './observability/index.ts';
+import { type EnvironmentInfo, FlagsFront } from './protocols/launchdarkly/index.ts';
+import { type Route, Server, watchTls } from './server/index.ts';
+import { openArchive, openFiles, type SourceEnvironment, type SourceListener } from './sources/index.ts';
+
+/** The version of this package, as `/status` tells it. */
+export const VERSION = '0.1.0';
+
+/** What a relay is started with. */
+export interface RelayOptions {
+  readonly config: Config;
+  readonly clock?: Clock;
+  readonly log?: Log;
+}
+
+type FileSourceHandle = ReturnType<typeof openArchive>;
+
+/**
+ * The composition root: reads a configuration, makes the rooms, and wires them. The only file that knows every room.
+ *
+ * @example
+ * const relay = await Relay.start({ config });
+ * console.log(relay.port > 0); // true
+ * await relay.stop();
+ */
+export class Relay {
+  readonly port: number;
+  readonly #config: Config;
+  readonly #log: Log;
+  readonly #server: Server;
+  readonly #limiter: Limiter;
+  readonly #deliveries: Deliveries;
+  readonly #front: FlagsFront;
+  readonly #sources: readonly FileSourceHandle[];
+  readonly #stopTls: () => void;
+  #stopping: Promise<void> | undefined;
+
+  private constructor(parts: Parts, port: number) {
+    this.port = port;
+    this.#config = parts.config;
+    this.#log = parts.log;
+    this.#server = parts.server;
+    this.#limiter = parts.limiter;
+    this.#deliveries = parts.deliveries;
+    this.#front = parts.front;
+    this.#sources = parts.sources;
+    this.#stopTls = parts.stopTls;
+  }
+
+  /** Starts listening, then loads the sources: clients that come meanwhile wait. Rejects when it cannot listen. */
+  static async start(options: RelayOptions): Promise<Relay> {
+    const parts = await assemble(options);
+    const { config, log, server } = parts;
+    const { port } = await server.listen();
+    const { lowWaterMarkBytes } = config.limits;
+    const lowWater = setLowWater(server.listening, {
+      enabled: lowWaterMarkBytes !== undefined,
+      ...(lowWaterMarkBytes === undefined ? {} : { bytes: lowWaterMarkBytes }),
+    });
+    log.info({ mode: lowWater.mode, reason: lowWater.reason }, 'low-water mark on unsent data');
+    log.info(
+      { mode: config.limits.mode, slots: config.limits.slots, queue: config.limits.queue },
+      explainLimits(config.limits, config.machine),
+    );
+    log.info({ port, host: config.server.host ?? '*', tls: config.server.tls !== undefined }, 'listening');
+    const relay = new Relay(parts, port);
+    void relay.#load();
+    return relay;
+  }
+
+  /** Whether every environment has data and the relay is not about to stop. */
+  get ready(): boolean {
+    return this.#stopping === undefined && this.#front.ready;
+  }
+
+  /** Looks at the sources now instead of at their next interval. */
+  reload(): void {
+    for (const source of this.#sources) void source.reload();
+  }
+
+  /**
+   * Stops in good order: not ready first, then, after `drainDelay`, no new connection and no new delivery; what is under
+   * way may finish, and streams are closed one after another over the grace period, so that the next replica is not met
+   * by all of them at once.
+   */
+  stop(): Promise<void> {
+    this.#stopping ??= this.#stop();
+    return this.#stopping;
+  }
+
+  async #load(): Promise<void> {
+    await Promise.all(
+      this.#sources.map(async (source) => {
+        try {
+          await source.start();
+        } catch (error) {
+          this.#log.error({ err: error }, `source: ${messageOf(error)}`);
+        }
+      }),
+    );
+    this.#front.environmentsKnown();
+  }
+
+  async #stop(): Promise<void> {
+    const { drainDelayMs, graceMs } = this.#config.server;
+    this.#log.info({ drainDelayMs, graceMs, streams: this.#streams() }, 'stopping: not ready from now on');
+    await this.#wait(drainDelayMs);
+    this.#log.info({ streams: this.#streams(), deliveries: this.#deliveries.active }, 'draining');
+    this.#server.stopAccepting();
+    this.#limiter.close();
+    await Promise.all(this.#sources.map((source) => source.stop()));
+    await Promise.race([
+      Promise.all([this.#limiter.drain(), this.#front.closeStreams(graceMs)]),
+      this.#wait(graceMs + GRACE_MARGIN_MS),
+    ]);
+    this.#deliveries.shutdown();
+    this.#server.closeIdle();
+    this.#stopTls();
+    this.#log.info({}, 'stopped');
+    this.#log.close();
+  }
+
+  #streams(): number {
+    return this.#front.environments().reduce((sum, { streams }) => sum + streams, 0);
+  }
+
+  #wait(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      setTimeout(resolve, ms);
+    });
+  }
+}
+
+/** Streams are closed until the last moment of the grace period; their last bytes need a moment more. */
+const GRACE_MARGIN_MS = 500;
+
+interface Parts {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly server: Server;
+  readonly limiter: Limiter;
+  readonly deliveries: Deliveries;
+  readonly front: FlagsFront;
+  readonly sources: readonly FileSourceHandle[];
+  readonly stopTls: () => void;
+}
+
+async function assemble(options: RelayOptions): Promise<Parts> {
+  const { config } = options;
+  const clock = options.clock ?? systemClock;
+  const log = options.log ?? openLog({ level: config.log.level, clock });
+  const { limits, flags } = config;
+  let front: FlagsFront | undefined;
+  const limiter = makeLimiter(limits, clock, () => front?.pinnedBytes ?? 0);
+  const deliveries = new Deliveries({
+    clock,
+    turnBytesMax: limits.turnBytesMax,
+    floorBytesPerSecond: limits.floorBytesPerSecond,
+    slackMs: limits.slackMs,
+  });
+  front = new FlagsFront({
+    clock,
+    limiter,
+    deliveries,
+    guarded: limits.enabled,
+    ...(limits.sendTimeoutMs === undefined ? {} : { capMs: limits.sendTimeoutMs }),
+    parking: limits.parking,
+    streamWaitMsMax: limits.waitStreamMsMax,
+    pollWaitMsMax: limits.waitPollMsMax,
+    aheadWaitMsMax: flags.aheadWaitMs,
+    heartbeatMs: flags.heartbeatMs,
+    ...(flags.connectionMsMax === undefined ? {} : { connectionMsMax: flags.connectionMsMax }),
+    compression: flags.compression === 'auto',
+    catchUp: flags.catchUp,
+    logBatchesMax: flags.logBatchesMax,
+    logBytesMax: flags.logBytesMax,
+    onPinnedDropped: () => limiter.recheck(),
+  });
+  const { server, stopTls } = await makeServer(config, clock, log, [...front.routes(), statusRoute(front)]);
+  const sources = flags.sources.map((source) => openSource(source, clock, listenerFor(front, log)));
+  return { config, clock, log, server, limiter, deliveries, front, sources, stopTls };
+}
+
+function makeLimiter(limits: LimitsConfig, clock: Clock, pinnedBytes: () => number): Limiter {
+  if (!limits.enabled) return Limiter.disabled('full copies');
+  return new Limiter({
+    name: 'full copies',
+    maxConcurrent: limits.slots,
+    maxQueued: limits.queue,
+    waitMsMax: limits.waitStreamMsMax,
+    maxParked: limits.parking ? limits.parked : 0,
+    maxPinnedBytes: limits.pinnedBytesMax,
+    pinnedBytes,
+    fairness: limits.fairness,
+    earlyShed: limits.earlyShed,
+    clock,
+  });
+}
+
+async function makeServer(
+  config: Config,
+  clock: Clock,
+  log: Log,
+  routes: readonly Route[],
+): Promise<{ server: Server; stopTls: () => void }> {
+  const { tls, host, ...rest } = config.server;
+  let server: Server | undefined;
+  const watched =
+    tls === undefined
+      ? undefined
+      : await watchTls(tls, clock, {
+          onChange: (material) => {
+            server?.setTls(material);
+            log.info({ certPath: tls.certPath }, 'certificate reloaded');
+          },
+          onFailure: (error) => log.error({ err: error }, messageOf(error)),
+        });
+  server = await Server.create(
+    {
+      ...rest,
+      ...(host === undefined ? {} : { host }),
+      ...(watched === undefined ? {} : { tls: watched.tls }),
+      onFailure: (error, path) => log.error({ err: error, path }, 'request failed'),
+    },
+    routes,
+  );
+  return { server, stopTls: () => watched?.stop() };
+}
+
+function statusRoute(front: FlagsFront): Route {
+  return {
+    method: 'GET',
+    path: '/status',
+    handle: (exchange: Exchange) => {
+      const { environments, healthy } = front.status();
+      const status = healthy ? 'healthy' : 'degraded';
+      const body = JSON.stringify({ environments, status, version: VERSION, clientVersion: `headgate-${VERSION}` });
+      exchange.reply(200, { 'content-type': 'application/json' }, body);
+    },
+  };
+}
+
+function openSource(source: FlagSource, clock: Clock, listener: SourceListener): FileSourceHandle {
+  if (source.type === 'archive') {
+    return openArchive({ path: source.path, intervalMs: source.intervalMs, clock, listener });
+  }
+  return openFiles({
+    paths: source.paths,
+    intervalMs: source.intervalMs,
+    environment: environmentOfFiles(source),
+    clock,
+    listener,
+  });
+}
+
+/** Files carry no versions that must be trusted: every change of text raises them. */
+const FILE_VERSIONS = 'effective';
+
+function listenerFor(front: FlagsFront, log: Log): SourceListener {
+  return {
+    async upsert(environment, data) {
+      const info = infoOf(environment);
+      const beganMs = performance.now();
+      if (data === undefined) front.upsert(info);
+      else await front.load(info, data, FILE_VERSIONS);
+      const { data: held } = front.upsert(info);
+      const { count, digest, clock } = held.snapshot();
+      log.info(
+        { environment: info.name, items: count, digest, clock, ms: Math.round(performance.now() - beganMs) },
+        'environment loaded',
+      );
+    },
+    async remove(envId) {
+      front.remove(envId);
+      log.info({ environment: envId }, 'environment removed');
+    },
+    failed: (error) => log.error({ code: error.code }, `${error.message}; what was loaded before stays served`),
+    unchanged: (path) => log.info({ path }, 'file changed, but its data id and version did not: nothing to do'),
+  };
+}
+
+function infoOf(environment: SourceEnvironment): EnvironmentInfo {
+  const { envId, sdkKey, expiringSdkKey, version: _version, secureMode: _secureMode, ...rest } = environment;
+  const expiring =
+    expiringSdkKey === undefined ? [] : [{ value: expiringSdkKey.value, expiresMs: expiringSdkKey.timestampMs }];
+  return { ...rest, id: envId, name: envId, envId, sdkKeys: [{ value: sdkKey }, ...expiring] };
+}
+
+function environmentOfFiles(source: FileSource): SourceEnvironment {
+  const { name, sdkKey, mobileKey, envId, projectKey, ttlMs, secureMode } = source;
+  return {
+    envId: envId ?? name,
+    sdkKey: sdkKey ?? name,
+    envName: name,
+    ...(mobileKey === undefined ? {} : { mobileKey }),
+    ...(projectKey === undefined ? {} : { projKey: projectKey }),
+    ttlMs,
+    secureMode,
+    version: 1,
+  };
+}

@@ -1,0 +1,170 @@
+import http from 'node:http';
+import http2 from 'node:http2';
+import https from 'node:https';
+import type { Server, Socket } from 'node:net';
+import { type RawSockets, trackRawSockets } from '../delivery/index.ts';
+
+/** What a server does with a request, whichever version of HTTP brought it. */
+export type OnRequest = (
+  request: http.IncomingMessage | http2.Http2ServerRequest,
+  response: http.ServerResponse | http2.Http2ServerResponse,
+  rawSockets: RawSockets,
+) => void;
+
+/** Certificate and key, in PEM. */
+export interface TlsMaterial {
+  readonly cert: Buffer;
+  readonly key: Buffer;
+  readonly minVersion?: '1.0' | '1.1' | '1.2' | '1.3';
+}
+
+/** Bounds on what one connection may cost. Times in milliseconds, sizes in bytes. */
+export interface ListenerOptions {
+  readonly http2: boolean;
+  readonly tls?: TlsMaterial;
+  readonly headersTimeoutMs: number;
+  readonly requestTimeoutMs: number;
+  readonly keepAliveTimeoutMs: number;
+  readonly headerBytesMax: number;
+  /**
+   * Node counts what a session still has to send, shared or not, against `maxSessionMemory` (10 MB): a hundred
+   * streams with one page of 64 KiB outstanding each, counted twice, stay within twice that.
+   */
+  readonly http2ConcurrentStreamsMax: number;
+}
+
+/** A listening server and the HTTP/2 sessions on it. */
+export interface Listener {
+  readonly server: Server;
+  readonly sessions: ReadonlySet<http2.ServerHttp2Session>;
+  /** Takes a new certificate for connections to come. */
+  setTls(tls: TlsMaterial): void;
+  /** Ends keep-alive connections that have no request. */
+  closeIdle(): void;
+}
+
+const SESSION_MEMORY_MB_MAX = 32;
+
+/** Makes the server that fits the options: HTTP/1.1 and h2c in the clear, or HTTP/1.1 and HTTP/2 over TLS. */
+export function createListener(options: ListenerOptions, onRequest: OnRequest): Listener {
+  return options.tls === undefined ? createPlain(options, onRequest) : createSecure(options, options.tls, onRequest);
+}
+
+function http1Options(options: ListenerOptions): http.ServerOptions {
+  return {
+    headersTimeout: options.headersTimeoutMs,
+    requestTimeout: options.requestTimeoutMs,
+    keepAliveTimeout: options.keepAliveTimeoutMs,
+    maxHeaderSize: options.headerBytesMax,
+    noDelay: true,
+  };
+}
+
+function http2Options(options: ListenerOptions): http2.ServerOptions {
+  return {
+    maxSessionMemory: SESSION_MEMORY_MB_MAX,
+    settings: {
+      maxConcurrentStreams: options.http2ConcurrentStreamsMax,
+      maxHeaderListSize: options.headerBytesMax,
+      enablePush: false,
+    },
+  };
+}
+
+function createPlain(options: ListenerOptions, onRequest: OnRequest): Listener {
+  const server = http.createServer(http1Options(options));
+  const rawSockets = trackRawSockets(server);
+  server.on('request', (request, response) => onRequest(request, response, rawSockets));
+  if (!options.http2) return listenerOf(server, new Set());
+  const h2c = http2.createServer(http2Options(options));
+  const h2cRawSockets = trackRawSockets(h2c);
+  h2c.on('request', (request, response) => onRequest(request, response, h2cRawSockets));
+  const sessions = trackSessions(h2c);
+  const http1Listeners = server.listeners('connection') as ((socket: Socket) => void)[];
+  server.removeAllListeners('connection');
+  server.on('connection', (socket: Socket) => {
+    sniff(socket, options.headersTimeoutMs, (isHttp2) => {
+      if (isHttp2) h2c.emit('connection', socket);
+      else for (const listener of http1Listeners) listener.call(server, socket);
+    });
+  });
+  return listenerOf(server, sessions);
+}
+
+function createSecure(options: ListenerOptions, tls: TlsMaterial, onRequest: OnRequest): Listener {
+  const tlsOptions = { ...http1Options(options), ...contextOf(tls) };
+  const server = options.http2
+    ? http2.createSecureServer({ ...http2Options(options), ...tlsOptions, allowHTTP1: true })
+    : https.createServer(tlsOptions);
+  const rawSockets = trackRawSockets(server);
+  server.on('request', (request: http.IncomingMessage, response: http.ServerResponse) =>
+    onRequest(request, response, rawSockets),
+  );
+  const sessions = options.http2 ? trackSessions(server) : new Set<http2.ServerHttp2Session>();
+  return listenerOf(server, sessions, (next) => server.setSecureContext(contextOf(next)));
+}
+
+function contextOf(tls: TlsMaterial): {
+  cert: Buffer;
+  key: Buffer;
+  minVersion?: 'TLSv1' | 'TLSv1.1' | 'TLSv1.2' | 'TLSv1.3';
+} {
+  const minVersion = ({ '1.0': 'TLSv1', '1.1': 'TLSv1.1', '1.2': 'TLSv1.2', '1.3': 'TLSv1.3' } as const)[
+    tls.minVersion ?? '1.2'
+  ];
+  return { cert: tls.cert, key: tls.key, minVersion };
+}
+
+function listenerOf(
+  server: Server,
+  sessions: ReadonlySet<http2.ServerHttp2Session>,
+  setTls: (tls: TlsMaterial) => void = () => undefined,
+): Listener {
+  return {
+    server,
+    sessions,
+    setTls,
+    closeIdle: () => {
+      if (server instanceof http.Server || server instanceof https.Server) server.closeIdleConnections();
+    },
+  };
+}
+
+function trackSessions(server: Server): Set<http2.ServerHttp2Session> {
+  const sessions = new Set<http2.ServerHttp2Session>();
+  server.on('session', (session: http2.ServerHttp2Session) => {
+    sessions.add(session);
+    session.once('close', () => sessions.delete(session));
+    // a session's failure ends its streams, which tell their own listeners
+    session.on('error', () => undefined);
+  });
+  return sessions;
+}
+
+/** The client preface of HTTP/2 with prior knowledge (RFC 9113, section 3.4). No HTTP/1.1 method begins with it. */
+const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1');
+
+/** Reads as much of a connection as tells HTTP/2 from HTTP/1.1, and puts it back. */
+function sniff(socket: Socket, timeoutMs: number, decide: (isHttp2: boolean) => void): void {
+  let head: Buffer = Buffer.alloc(0);
+  const onTimeout = (): void => {
+    socket.destroy();
+  };
+  const onData = (data: Buffer): void => {
+    head = head.length === 0 ? data : Buffer.concat([head, data]);
+    const compared = Math.min(head.length, PREFACE.length);
+    const isHttp2 = head.compare(PREFACE, 0, compared, 0, compared) === 0;
+    if (isHttp2 && compared < PREFACE.length) return;
+    socket.off('data', onData);
+    socket.off('timeout', onTimeout);
+    socket.off('error', onTimeout);
+    socket.setTimeout(0);
+    socket.pause();
+    socket.unshift(head);
+    decide(isHttp2);
+    socket.resume();
+  };
+  socket.setTimeout(timeoutMs, onTimeout);
+  socket.on('data', onData);
+  socket.on('error', onTimeout);
+}

@@ -1,0 +1,99 @@
+import type { AddressInfo } from 'node:net';
+import type { FastifyInstance } from 'fastify';
+import type { RawSockets } from '../delivery/index.ts';
+import { HeadgateError, messageOf } from '../kernel/index.ts';
+import { createListener, type Listener, type ListenerOptions, type TlsMaterial } from './listener.ts';
+import { createRoutes, type Route } from './routes.ts';
+
+/** Where to listen and what a connection may cost. */
+export interface ServerOptions extends ListenerOptions {
+  readonly host?: string;
+  readonly port: number;
+  readonly backlog: number;
+  readonly bodyBytesMax: number;
+  /** Told when a route throws: a fault of ours. Its request is answered 500. */
+  readonly onFailure: (error: unknown, path: string) => void;
+}
+
+/**
+ * The server: listens, finds the route, ends in good order.
+ *
+ * @example
+ * const server = await Server.create(options, front.routes());
+ * const { port } = await server.listen();
+ * server.stopAccepting();
+ * await server.close();
+ */
+export class Server {
+  readonly #options: ServerOptions;
+  readonly #listener: Listener;
+  readonly #rawSockets = new WeakMap<object, RawSockets>();
+  #draining = false;
+
+  private constructor(options: ServerOptions, app: () => FastifyInstance, rawSockets: WeakMap<object, RawSockets>) {
+    this.#options = options;
+    this.#rawSockets = rawSockets;
+    this.#listener = createListener(options, (request, response, raw) => {
+      this.#rawSockets.set(response, raw);
+      if (this.#draining && request.httpVersionMajor < 2) response.setHeader('connection', 'close');
+      app().routing(request as never, response as never);
+    });
+  }
+
+  /** Makes a server for these routes. It does not listen yet. */
+  static async create(options: ServerOptions, routes: readonly Route[]): Promise<Server> {
+    const rawSockets = new WeakMap<object, RawSockets>();
+    const app = await createRoutes(routes, {
+      bodyBytesMax: options.bodyBytesMax,
+      onFailure: options.onFailure,
+      rawSocketsOf: (response) => {
+        const raw = rawSockets.get(response);
+        if (raw === undefined) throw new Error('Broken invariant: every response came through the listener');
+        return raw;
+      },
+    });
+    return new Server(options, () => app, rawSockets);
+  }
+
+  /** The listening server, for what is set on its socket. */
+  get listening(): Listener['server'] {
+    return this.#listener.server;
+  }
+
+  /** Listens. Rejects with `HG_LISTEN` when the address cannot be had. */
+  async listen(): Promise<{ port: number }> {
+    const { host, port, backlog } = this.#options;
+    const { server } = this.#listener;
+    await new Promise<void>((resolve, reject) => {
+      const onError = (error: Error): void => {
+        const at = `${host ?? '*'}:${port}`;
+        reject(new HeadgateError('HG_LISTEN', `Cannot listen on ${at}: ${messageOf(error)}`, { cause: error }));
+      };
+      server.once('error', onError);
+      server.listen({ port, backlog, ...(host === undefined ? {} : { host }) }, () => {
+        server.off('error', onError);
+        resolve();
+      });
+    });
+    return { port: (server.address() as AddressInfo).port };
+  }
+
+  /** Takes a new certificate for connections to come. */
+  setTls(tls: TlsMaterial): void {
+    this.#listener.setTls(tls);
+  }
+
+  /** Takes no new connection, and asks clients to leave those they have once their requests are answered. */
+  stopAccepting(): void {
+    this.#draining = true;
+    this.#listener.server.close();
+    this.#listener.closeIdle();
+    for (const session of this.#listener.sessions) session.goaway();
+  }
+
+  /** Ends what is left, as soon as nothing is under way on it. */
+  closeIdle(): void {
+    this.#listener.closeIdle();
+    for (const session of this.#listener.sessions) session.close();
+  }
+}

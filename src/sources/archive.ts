@@ -41,6 +41,7 @@ interface Told {
  * Throws HG_OPTION on settings that cannot be used. Failures to read are told to the listener as HG_ARCHIVE or HG_SOURCE.
  *
  * @example
+ * ```ts no-run
  * const source = openArchive({
  *   path: 'flags.tar.gz',
  *   listener: {
@@ -52,7 +53,7 @@ interface Told {
  *   },
  * });
  * await source.start();
- * await source.stop();
+ * ```
  */
 export function openArchive(options: ArchiveOptions): Source {
   return new ArchiveSource(options);
@@ -122,7 +123,8 @@ class ArchiveSource implements Source {
       if (change === 'description') await this.#upsert(found, survey.checksum, undefined);
     }
     if (withData.size > 0) await this.#tellData(file, looks, survey.checksum, withData);
-    if (touched === 0 && this.#checksum !== survey.checksum) this.#listener.unchanged?.(this.#path);
+    if (touched === 0 && this.#checksum !== undefined && this.#checksum !== survey.checksum)
+      this.#listener.unchanged?.(this.#path);
     this.#checksum = survey.checksum;
   }
 

@@ -27,7 +27,6 @@ interface OpenFile {
   readonly looks: string;
   /** The file as JSON when it is YAML. */
   readonly json?: Buffer;
-  readonly lines?: ReadonlyMap<string, number>;
 }
 
 const SECTIONS: ReadonlyMap<string, Section> = new Map<string, Section>([
@@ -51,15 +50,20 @@ const YAML_NAME = /\.ya?ml$/i;
  * and column.
  *
  * @example
+ * import { writeFileSync } from 'node:fs';
+ * import { tmpdir } from 'node:os';
+ *
+ * const path = `${tmpdir()}/headgate-example-flags.json`;
+ * writeFileSync(path, '{ "flagValues": { "greeting": "hello" } }');
  * const source = openFiles({
- *   paths: ['flags.json', 'more-flags.yaml'],
+ *   paths: [path],
  *   environment: { envId: 'local', sdkKey: 'sdk-local' },
  *   listener: {
  *     async upsert(environment, data) {
- *       for await (const item of data ?? []) console.log(environment.envId, item.text);
+ *       for await (const item of data ?? []) console.log(environment.envId, item.key, item.version); // local greeting 1
  *     },
  *     async remove() {},
- *     failed(error) { console.log(error.message); },
+ *     failed(error) { throw error; },
  *   },
  * });
  * await source.start();
@@ -127,8 +131,7 @@ async function openData(path: string): Promise<OpenFile> {
       throw failure(path, `a ${isYaml ? 'YAML' : 'JSON'} file may have ${bytesMax} bytes, got ${stats.size}`);
     const file = { path, handle, looks: looksOf(stats) };
     if (!isYaml) return file;
-    const { json, lines } = await yamlToJson(path, await handle.readFile());
-    return { ...file, json: Buffer.from(json.buffer, json.byteOffset, json.byteLength), lines };
+    return { ...file, json: await yamlToJson(path, await handle.readFile()) };
   } catch (thrown) {
     await handle.close();
     throw thrown;
@@ -147,7 +150,7 @@ async function check(files: readonly OpenFile[]): Promise<Occurrences> {
       const otherFile = files[Math.floor(other / sections.length)]?.path;
       const otherSection = sections[other % sections.length];
       throw failure(
-        lineOf(file, item),
+        `${file.path}:${item.place.line}:${item.place.column}`,
         `${item.section}[${JSON.stringify(item.key)}] must stand once, got it in ${otherSection} of ${otherFile} too`,
       );
     }
@@ -192,11 +195,6 @@ async function* piecesOf(file: OpenFile): AsyncGenerator<Buffer> {
     return;
   }
   for (let at = 0; at < file.json.length; at += PIECE_BYTES) yield file.json.subarray(at, at + PIECE_BYTES);
-}
-
-function lineOf(file: OpenFile, item: ScannedItem): string {
-  const line = file.lines?.get(`${item.section}\0${item.key}`) ?? item.place.line;
-  return `${file.path}:${line}`;
 }
 
 /** The flag that the vendor's SDKs make of a bare value in a data file: on, with this one variation for everyone. */

@@ -68,11 +68,17 @@ export async function readTar(
   } catch (thrown) {
     entries.destroy();
     const cause = await flowError;
-    if (thrown instanceof HeadgateError) throw thrown;
-    if (cause instanceof HeadgateError) throw cause;
-    throw fail(`it is damaged or incomplete (${messageOf(cause ?? thrown)})`, cause ?? thrown);
+    // The visitor failed, and the flow only because it was cut off; otherwise the flow failed, and whoever read from it.
+    if (isCutOff(cause)) throw thrown;
+    throw cause instanceof HeadgateError ? cause : fail(`it is damaged or incomplete (${messageOf(cause)})`, cause);
   }
-  await flow;
+  // zlib leaves what follows the last member unread, which the flow takes for an abort
+  if ((await flowError) !== undefined) throw fail('it goes on after its end');
+}
+
+function isCutOff(flowError: unknown): boolean {
+  const code = (flowError as NodeJS.ErrnoException | undefined)?.code;
+  return flowError === undefined || code === 'ERR_STREAM_PREMATURE_CLOSE' || code === 'ABORT_ERR';
 }
 
 function flowInto(

@@ -162,7 +162,8 @@ function sniff(socket: Socket, timeoutMs: number, decide: (isHttp2: boolean) => 
     socket.pause();
     socket.unshift(head);
     decide(isHttp2);
-    socket.resume();
+    // node:http2 reads what was put back by itself; data that flowed now would miss it
+    if (!isHttp2) socket.resume();
   };
   socket.setTimeout(timeoutMs, onTimeout);
   socket.on('data', onData);

@@ -14,8 +14,6 @@ export interface Walk {
    * Answers whether the walk is over.
    */
   slice(isDue: () => boolean, itemsMax: number): boolean;
-  /** Gives the walk up. */
-  stop(): void;
 }
 
 /**
@@ -75,7 +73,6 @@ export class ClientList<T extends Linked<T>> {
         this.#walks.delete(walk);
         return true;
       },
-      stop: () => void this.#walks.delete(walk),
     };
   }
 }

@@ -84,7 +84,9 @@ export class ProgressDeadline {
     return this.#wroteAtMs === undefined ? 0 : nowMs - this.#wroteAtMs;
   }
 
+  /** Always fine while no write is out: whatever it owes, the next move is ours. */
   verdict(nowMs: number): Verdict {
+    if (this.#wroteAtMs === undefined) return 'fine';
     const waitedMs = this.waitedMs(nowMs);
     if (this.#chargedMs + waitedMs > this.#capOf()) return 'capped';
     const behindMs = this.#behindMs + waitedMs - this.#outstanding / this.#bytesPerMs;

@@ -327,10 +327,10 @@ export class LiveGroup<T> {
 
   #closeDue(beganAtMs: number, total: number): void {
     const overMs = this.#closing?.overMs ?? 0;
-    const share = overMs > 0 ? (this.#clock.now() - beganAtMs + CLOSE_STEP_MS) / overMs : 1;
-    const leave = Math.max(0, Math.floor(total * (1 - share)));
+    const leftMs = overMs - (this.#clock.now() - beganAtMs + CLOSE_STEP_MS);
+    const stay = leftMs > 0 ? Math.floor((total * leftMs) / overMs) : 0;
     const untilMs = this.#clock.now() + this.#sliceMsMax;
-    while (this.#list.head !== undefined && this.#list.size > leave) {
+    while (this.#list.head !== undefined && this.#list.size > stay) {
       if (this.#clock.now() >= untilMs) return this.#nextTurn(() => this.#closeDue(beganAtMs, total));
       this.#leave(this.#list.head, this.#closing?.last);
     }

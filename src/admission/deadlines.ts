@@ -112,9 +112,10 @@ export class Deadlines<T extends Timed> {
 
   #fire(): void {
     this.#timer = undefined;
-    this.#armedMs = Infinity;
+    this.#armedMs = -Infinity; // nothing is armed for what is about to be taken out
     const first = this.#heap[0];
     if (first !== undefined && first.dueMs <= this.#clock.now()) this.#onDue();
+    this.#armedMs = Infinity;
     this.#arm();
   }
 }

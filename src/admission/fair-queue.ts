@@ -1,4 +1,4 @@
-import { type Link, List } from './list.ts';
+import { type Linked, List } from './list.ts';
 
 /** Server credentials go before public IDs this many times in a row, then one public caller has its turn. */
 const SERVER_RUN = 8;
@@ -17,14 +17,14 @@ export interface Seat {
 }
 
 /** Who waits for one tenant in one class. */
-class Tenant<T> {
+class Tenant<T> implements Linked<Tenant<T>> {
   readonly name: string;
   readonly first: List<Ticket<T>> = new List();
   readonly returning: List<Ticket<T>> = new List();
   /** How often in a row a first-time client went before a returning one that waited. */
   firstRun = 0;
-  /** Its place in the ring of its class. */
-  turn: Link<Tenant<T>> | undefined;
+  before: Tenant<T> | undefined;
+  after: Tenant<T> | undefined;
 
   constructor(name: string) {
     this.name = name;
@@ -34,7 +34,7 @@ class Tenant<T> {
     return this.first.length + this.returning.length;
   }
 
-  next(): List<Ticket<T>> {
+  nextLane(): List<Ticket<T>> {
     if (this.returning.length === 0) return this.first;
     return this.first.length === 0 || this.firstRun >= FIRST_RUN ? this.returning : this.first;
   }
@@ -59,23 +59,14 @@ class Class<T> {
     if (tenant === undefined) {
       tenant = new Tenant(name);
       this.tenants.set(name, tenant);
-      tenant.turn = this.ring.push(tenant);
+      this.ring.push(tenant);
     }
     return tenant;
   }
 
-  /** Sends a tenant to the end of the ring, if anybody still waits for it. */
-  endTurn(tenant: Tenant<T>): void {
-    if (tenant.turn === undefined) return;
-    this.ring.remove(tenant.turn);
-    tenant.turn = this.ring.push(tenant);
-  }
-
   /** Forgets a tenant that nobody waits for. */
-  drop(tenant: Tenant<T>): void {
-    if (tenant.turn === undefined) return;
-    this.ring.remove(tenant.turn);
-    tenant.turn = undefined;
+  forget(tenant: Tenant<T>): void {
+    this.ring.remove(tenant);
     this.tenants.delete(tenant.name);
   }
 
@@ -94,12 +85,20 @@ class Class<T> {
 }
 
 /** A caller's place in a {@link FairQueue}. */
-export interface Ticket<T> {
+export class Ticket<T> implements Linked<Ticket<T>> {
   readonly value: T;
   readonly group: Class<T>;
   readonly tenant: Tenant<T>;
   readonly lane: List<Ticket<T>>;
-  link: Link<Ticket<T>> | undefined;
+  before: Ticket<T> | undefined;
+  after: Ticket<T> | undefined;
+
+  constructor(value: T, group: Class<T>, seat: Seat) {
+    this.value = value;
+    this.group = group;
+    this.tenant = group.tenantOf(seat.tenant);
+    this.lane = seat.returning ? this.tenant.returning : this.tenant.first;
+  }
 }
 
 /**
@@ -122,6 +121,7 @@ export class FairQueue<T> {
   readonly #server: Class<T> = new Class();
   readonly #public: Class<T> = new Class();
   readonly #fair: boolean;
+  #next: Ticket<T> | undefined;
   /** How often in a row a server credential went before a public caller that waited. */
   #serverRun = 0;
 
@@ -136,18 +136,16 @@ export class FairQueue<T> {
 
   push(value: T, seat: Seat): Ticket<T> {
     const place = this.#seatOf(seat);
-    const group = this.#groupOf(place);
-    const tenant = group.tenantOf(place.tenant);
-    const lane = place.returning ? tenant.returning : tenant.first;
-    const ticket: Ticket<T> = { value, group, tenant, lane, link: undefined };
-    ticket.link = lane.push(ticket);
-    group.size++;
+    const ticket = new Ticket(value, this.#groupOf(place), place);
+    ticket.lane.push(ticket);
+    ticket.group.size++;
     return ticket;
   }
 
-  /** Who is next. The answer can change when others join or leave, but nobody who waits is passed over for ever. */
+  /** Who is next. Once named it stays next until it is taken or removed: whoever joins meanwhile does not overtake it. */
   next(): Ticket<T> | undefined {
-    return this.#nextGroup().ring.first?.next().first;
+    this.#next ??= this.#nextGroup().ring.first?.nextLane().first;
+    return this.#next;
   }
 
   /** Takes out the one that is next, and ends the turn of its lane, tenant and class. */
@@ -156,18 +154,18 @@ export class FairQueue<T> {
     const passedOver = lane === tenant.first && tenant.returning.length > 0;
     tenant.firstRun = passedOver ? tenant.firstRun + 1 : 0;
     this.#serverRun = group === this.#server && this.#public.size > 0 ? this.#serverRun + 1 : 0;
+    group.ring.remove(tenant);
+    group.ring.push(tenant);
     this.remove(next);
-    group.endTurn(tenant);
   }
 
-  /** Takes out a caller that gave up; it costs nobody a turn. */
+  /** Takes out a caller that is in; it costs nobody a turn. */
   remove(ticket: Ticket<T>): void {
     const { group, tenant, lane } = ticket;
-    if (ticket.link === undefined) return;
-    lane.remove(ticket.link);
-    ticket.link = undefined;
+    lane.remove(ticket);
     group.size--;
-    if (tenant.length === 0) group.drop(tenant);
+    if (tenant.length === 0) group.forget(tenant);
+    if (this.#next === ticket) this.#next = undefined;
   }
 
   /** A lower bound on how many go before a caller that joins now. */

@@ -13,12 +13,27 @@ const EXPIRED_PER_TURN_MAX = 4096;
 const DOUBT = 1.5;
 
 /** A caller in the queue. */
-interface Waiter extends Timed {
+class Waiter implements Timed {
   readonly request: AcquireRequest;
   readonly sinceMs: number;
+  readonly dueMs: number;
   readonly answer: (answer: Answer) => void;
   readonly onAbort: () => void;
-  ticket: Ticket<Waiter> | undefined;
+  readonly ticket: Ticket<Waiter>;
+  heapIndex = -1;
+
+  constructor(
+    o: Pick<Waiter, 'request' | 'sinceMs' | 'dueMs' | 'answer'>,
+    queue: FairQueue<Waiter>,
+    abort: (waiter: Waiter) => void,
+  ) {
+    this.request = { ...o.request }; // the caller's object is the caller's to change
+    this.sinceMs = o.sinceMs;
+    this.dueMs = o.dueMs;
+    this.answer = o.answer;
+    this.onAbort = () => abort(this);
+    this.ticket = queue.push(this, seatOf(o.request));
+  }
 }
 
 /**
@@ -51,7 +66,6 @@ export class Limiter {
   readonly #drained: Array<() => void> = [];
   #enabled = true;
   #closed = false;
-  #handing = false;
   #waiting = 0;
   #admitted = 0;
   #refusedEarly = 0;
@@ -162,32 +176,28 @@ export class Limiter {
   /** The answer for a caller that need not wait: refused for good, or a slot that is free. */
   #answerAtOnce(request: AcquireRequest): Answer | undefined {
     checkRequest(request);
+    this.#handOver(); // the gauge may have dropped unnoticed, and those who wait go first
     if (this.#closed) return this.#refuse('closed');
     if (request.signal?.aborted === true) return this.#refuse('aborted');
     if (!this.#enabled) return this.#admitUnlimited();
-    this.#handOver(); // the gauge may have dropped unnoticed, and those who wait go first
     const bytes = request.pinBytes ?? 0;
-    if (this.#queue.size > 0 || !this.#places.hasRoomFor(bytes)) return undefined;
+    if (this.#queue.size > 0 || !this.#places.isFree || !this.#places.canCarry(bytes)) return undefined;
     return this.#admit(0, bytes);
   }
 
-  /**
-   * Gives every free place to whoever is next. A callback may come back here through the slot it was given or
-   * another one; the outer call then goes on with what it left, so that a thousand callbacks do not nest.
-   */
+  /** Gives every free place to whoever is next. */
   #handOver(): void {
-    if (this.#handing) return;
-    this.#handing = true;
-    try {
-      while (this.#places.resumeNext() || this.#answerNext());
-    } finally {
-      this.#handing = false;
-    }
+    while (this.#places.resumeNext() || this.#answerNext());
+    this.#places.tellResumed();
     this.#settleDrains();
   }
 
-  /** Answers the next caller in the queue. False when there is none, or no room for it. */
+  /**
+   * Answers the next caller in the queue. False when there is none, or no room for it. The queue is asked only when
+   * a place is free: one that is named as next and does not fit stays next.
+   */
   #answerNext(): boolean {
+    if (!this.#places.isFree) return false;
     const ticket = this.#queue.next();
     if (ticket === undefined) return false;
     const waiter = ticket.value;
@@ -197,7 +207,7 @@ export class Limiter {
       return true;
     }
     const bytes = waiter.request.pinBytes ?? 0;
-    if (!this.#places.hasRoomFor(bytes)) return false;
+    if (!this.#places.canCarry(bytes)) return false;
     const nowMs = this.#limits.clock.now();
     this.#queue.take(ticket);
     this.#rate.handedOver(nowMs);
@@ -209,16 +219,7 @@ export class Limiter {
   #enqueue(request: AcquireRequest, answer: (answer: Answer) => void): void {
     const sinceMs = this.#limits.clock.now();
     const dueMs = sinceMs + this.#waitMsMaxOf(request);
-    const waiter: Waiter = {
-      request,
-      sinceMs,
-      dueMs,
-      answer,
-      onAbort: () => this.#giveUp(waiter),
-      heapIndex: -1,
-      ticket: undefined,
-    };
-    waiter.ticket = this.#queue.push(waiter, seatOf(request));
+    const waiter = new Waiter({ request, sinceMs, dueMs, answer }, this.#queue, (aborted) => this.#giveUp(aborted));
     if (this.#queue.size === 1) this.#rate.begin(sinceMs);
     if (request.outsideQueueBound !== true) this.#waiting++;
     if (dueMs < Infinity) this.#deadlines.add(waiter);
@@ -243,7 +244,7 @@ export class Limiter {
   }
 
   #turnAway(waiter: Waiter, reason: RefusalReason): void {
-    if (waiter.ticket !== undefined) this.#queue.remove(waiter.ticket);
+    this.#queue.remove(waiter.ticket);
     this.#left(waiter);
     waiter.answer(this.#refuse(reason, this.#limits.clock.now() - waiter.sinceMs));
   }

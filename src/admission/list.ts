@@ -1,22 +1,19 @@
-/** A value's place in a {@link List}; what `remove` takes, so that leaving from the middle costs no search. */
-export interface Link<T> {
-  readonly value: T;
-  before: Link<T> | undefined;
-  after: Link<T> | undefined;
+/** What a {@link List} needs of its items: that they carry their own links. An item is in one list at a time. */
+export interface Linked<T> {
+  before: T | undefined;
+  after: T | undefined;
 }
 
 /**
- * A doubly linked list: joins at the end, leaves from anywhere, both at once however long it is.
+ * A doubly linked list: items join at the end and leave from anywhere, at the same cost however long it is.
  *
  * ```
- *  first ─► link ⇄ link ⇄ link ◄─ last
- *             │      │      │
- *           value  value  value
+ *  first ─► item ⇄ item ⇄ item ◄─ last
  * ```
  */
-export class List<T> {
-  #first: Link<T> | undefined;
-  #last: Link<T> | undefined;
+export class List<T extends Linked<T>> {
+  #first: T | undefined;
+  #last: T | undefined;
   #length = 0;
 
   get length(): number {
@@ -24,28 +21,29 @@ export class List<T> {
   }
 
   get first(): T | undefined {
-    return this.#first?.value;
+    return this.#first;
   }
 
-  push(value: T): Link<T> {
-    const link: Link<T> = { value, before: this.#last, after: undefined };
-    if (this.#last === undefined) this.#first = link;
-    else this.#last.after = link;
-    this.#last = link;
+  push(item: T): void {
+    item.before = this.#last;
+    if (this.#last === undefined) this.#first = item;
+    else this.#last.after = item;
+    this.#last = item;
     this.#length++;
-    return link;
   }
 
-  /** Takes out a link that this list gave and that is still in it. */
-  remove(link: Link<T>): void {
-    if (link.before === undefined) this.#first = link.after;
-    else link.before.after = link.after;
-    if (link.after === undefined) this.#last = link.before;
-    else link.after.before = link.before;
+  /** Takes out an item that is in. */
+  remove(item: T): void {
+    if (item.before === undefined) this.#first = item.after;
+    else item.before.after = item.after;
+    if (item.after === undefined) this.#last = item.before;
+    else item.after.before = item.before;
+    item.before = undefined;
+    item.after = undefined;
     this.#length--;
   }
 
   *[Symbol.iterator](): Generator<T, void, undefined> {
-    for (let link = this.#first; link !== undefined; link = link.after) yield link.value;
+    for (let item = this.#first; item !== undefined; item = item.after) yield item;
   }
 }

@@ -1,16 +1,18 @@
-import { type Link, List } from './list.ts';
+import { type Linked, List } from './list.ts';
 import { checkPinBytes, type Limits } from './options.ts';
 import type { Slot } from './types.ts';
 
 /** A slot, and what only the books need to know of it. */
-class Place implements Slot {
+class Place implements Slot, Linked<Place> {
   readonly waitedMs: number;
   readonly #books: Places;
   state: Slot['state'] = 'held';
   bytes: number;
   onHeld: (() => void) | undefined;
-  /** Its place among those that wait to be held again. */
-  inLine: Link<Place> | undefined;
+  /** Whether it waits to be held again. */
+  inLine = false;
+  before: Place | undefined;
+  after: Place | undefined;
 
   constructor(books: Places, waitedMs: number, bytes: number) {
     this.#books = books;
@@ -56,6 +58,9 @@ export class Places {
   readonly #limits: Limits;
   readonly #freed: () => void;
   readonly #line: List<Place> = new List();
+  /** Held again, and not called back yet; at most maxConcurrent. */
+  readonly #resumed: Place[] = [];
+  #telling = false;
   #held = 0;
   #parked = 0;
   #declaredBytes = 0;
@@ -82,12 +87,16 @@ export class Places {
     return this.#held === 0 && this.#parked === 0;
   }
 
+  /** Whether a place is free for a newcomer: those that wait to be held again go first. */
+  get isFree(): boolean {
+    return this.#held < this.#limits.maxConcurrent && this.#line.length === 0;
+  }
+
   /**
-   * Whether a newcomer that brings `bytes` can be let in. One that would be alone always can, even if it is larger
-   * than the whole bound: it would never fit otherwise.
+   * Whether `bytes` more can be pinned. A delivery that would be alone always can, even if it is larger than the
+   * whole bound: it would never be let in otherwise.
    */
-  hasRoomFor(bytes: number): boolean {
-    if (this.#held >= this.#limits.maxConcurrent || this.#line.length > 0) return false;
+  canCarry(bytes: number): boolean {
     return this.empty || this.#declaredBytes + this.#limits.pinnedBytes() + bytes <= this.#limits.maxPinnedBytes;
   }
 
@@ -100,14 +109,24 @@ export class Places {
   /** Gives a free place to whoever has waited longest to be held again. False when there is no place or nobody. */
   resumeNext(): boolean {
     const place = this.#line.first;
-    if (place?.inLine === undefined || this.#held >= this.#limits.maxConcurrent) return false;
-    this.#line.remove(place.inLine);
-    place.inLine = undefined;
+    if (place === undefined || this.#held >= this.#limits.maxConcurrent) return false;
+    this.#leaveLine(place);
     place.state = 'held';
     this.#parked--;
     this.#held++;
-    callBack(place);
+    this.#resumed.push(place);
     return true;
+  }
+
+  /**
+   * Calls back those that are held again. Comes after all handovers, as a callback may release, park, acquire or
+   * close; what it resumes is called from the loop that called it, so that a thousand callbacks do not nest.
+   */
+  tellResumed(): void {
+    if (this.#telling) return;
+    this.#telling = true;
+    for (let place = this.#resumed.shift(); place !== undefined; place = this.#resumed.shift()) callBack(place);
+    this.#telling = false;
   }
 
   pin(place: Place, bytes: number): void {
@@ -131,7 +150,8 @@ export class Places {
     if (place.state === 'released') return;
     place.onHeld = onHeld;
     if (place.state === 'held') return callBack(place);
-    place.inLine ??= this.#line.push(place);
+    if (!place.inLine) this.#line.push(place);
+    place.inLine = true;
     this.#freed();
   }
 
@@ -139,12 +159,16 @@ export class Places {
     if (place.state === 'released') return;
     if (place.state === 'held') this.#held--;
     else this.#parked--;
-    if (place.inLine !== undefined) this.#line.remove(place.inLine);
-    place.inLine = undefined;
+    if (place.inLine) this.#leaveLine(place);
     place.onHeld = undefined;
     place.state = 'released';
     this.#declaredBytes -= place.bytes;
     this.#freed();
+  }
+
+  #leaveLine(place: Place): void {
+    this.#line.remove(place);
+    place.inLine = false;
   }
 }
 

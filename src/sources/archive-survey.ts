@@ -29,8 +29,6 @@ const CHECKSUM_BYTES = 16;
 const DATA_SUFFIX = '-data.json';
 /** A description of an environment has less than 1 KiB. */
 const METADATA_BYTES_MAX = 256 * 1024;
-/** How much of an archive that is not in order is gathered in memory at once, to hash it in order. */
-const GATHER_BYTES_MAX = 32 * 1024 * 1024;
 
 const SECTIONS: ReadonlyMap<string, Section> = new Map([
   ['flags', { kind: 'flags' }],
@@ -143,7 +141,7 @@ class Surveyor {
       const gathered = new Map<string, Buffer>();
       await readTar(this.#file, this.#limits, async (entry) => {
         if (!batch.includes(entry.name)) return drain(entry);
-        if (batch.length > 1) gathered.set(entry.name, await this.#whole(entry, GATHER_BYTES_MAX));
+        if (batch.length > 1) gathered.set(entry.name, await this.#whole(entry, this.#limits.gatherBytesMax));
         else for await (const piece of entry.body) md5.update(piece);
       });
       for (const name of batch) md5.update(gathered.get(name) ?? '');
@@ -156,7 +154,7 @@ class Surveyor {
     let bytes = 0;
     for (const name of files.slice(from)) {
       bytes += this.#sizes.get(name) ?? 0;
-      if (batch.length > 0 && bytes > GATHER_BYTES_MAX) break;
+      if (batch.length > 0 && bytes > this.#limits.gatherBytesMax) break;
       batch.push(name);
     }
     return batch;

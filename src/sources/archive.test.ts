@@ -16,11 +16,11 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { type Header, pack } from 'tar-stream';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { Item } from '../dataset/index.ts';
 import { FakeClock, type HeadgateError } from '../kernel/index.ts';
 import {
   type ArchiveOptions,
   openArchive,
-  type Item,
   type Source,
   type SourceEnvironment,
   type SourceListener,
@@ -111,10 +111,10 @@ function open(options: Partial<ArchiveOptions> = {}): Source {
 /** Lets one interval pass and the poll that follows it end. */
 async function poll(times = 1): Promise<void> {
   for (let i = 0; i < times; i += 1) {
-    await vi.waitFor(() => expect(clock.armed).toBe(1));
+    await vi.waitFor(() => expect(clock.armed).toBe(1), { interval: 1 });
     clock.advance(1000);
   }
-  await vi.waitFor(() => expect(clock.armed).toBe(1));
+  await vi.waitFor(() => expect(clock.armed).toBe(1), { interval: 1 });
 }
 
 async function tar(entries: readonly Entry[]): Promise<Buffer> {
@@ -230,11 +230,10 @@ describe('an archive', () => {
   });
 
   it('that is not in order is hashed in order, also when it does not fit in memory at once', async () => {
-    const large = (id: string, megabytes: number): Entry[] =>
-      environment({ id, data: `{"x":"${'y'.repeat(megabytes * 1024 * 1024)}"}` });
-    const entries = [...large('a', 20), ...large('b', 20), ...large('c', 33)];
+    const large = (id: string, bytes: number): Entry[] => environment({ id, data: `{"x":"${'y'.repeat(bytes)}"}` });
+    const entries = [...large('a', 20_000), ...large('b', 20_000), ...large('c', 33_000)];
     writeFileSync(path, await tar([...entries.toReversed(), checksum(entries)]));
-    await open().start();
+    await open({ limits: { gatherBytesMax: 30_000 } }).start();
     expect(listener.take()).toEqual(['c v1: ', 'b v1: ', 'a v1: ']);
   });
 

@@ -1,4 +1,5 @@
 import { type FileHandle, open } from 'node:fs/promises';
+import type { Item } from '../dataset/index.ts';
 import { type Clock, HeadgateError, messageOf, Slices, systemClock } from '../kernel/index.ts';
 import {
   type ArchiveFile,
@@ -9,7 +10,7 @@ import {
   surveyArchive,
 } from './archive-survey.ts';
 import { checkIntervalMs, checkPath } from './options.ts';
-import type { Item, Source, SourceListener } from './source.ts';
+import type { Source, SourceListener } from './source.ts';
 import { ARCHIVE_LIMITS, type ArchiveLimits, readTar, type TarFile } from './tar.ts';
 import { looksOf, Watch } from './watch.ts';
 

@@ -1,4 +1,4 @@
 export { type ArchiveOptions, openArchive } from './archive.ts';
 export { type FilesOptions, openFiles } from './sdk-file.ts';
-export type { SourceEnvironment, Item, Source, SourceListener } from './source.ts';
+export type { SourceEnvironment, Source, SourceListener } from './source.ts';
 export type { ArchiveLimits } from './tar.ts';

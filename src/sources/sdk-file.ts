@@ -1,10 +1,11 @@
 import type { FileHandle } from 'node:fs/promises';
+import type { Item } from '../dataset/index.ts';
 import { type Clock, HeadgateError, Slices, systemClock } from '../kernel/index.ts';
 import { openFile } from './archive.ts';
 import { ItemScanner, type ScannedItem, type Section } from './item-scanner.ts';
 import { Occurrences } from './occurrences.ts';
 import { checkIntervalMs, checkPath } from './options.ts';
-import type { SourceEnvironment, Item, Source, SourceListener } from './source.ts';
+import type { Source, SourceEnvironment, SourceListener } from './source.ts';
 import { looksOf, Watch } from './watch.ts';
 import { YAML_BYTES_MAX, yamlToJson } from './yaml.ts';
 

@@ -1,15 +1,5 @@
+import type { Item } from '../dataset/index.ts';
 import type { HeadgateError } from '../kernel/index.ts';
-
-/** One live item of a data set. */
-export interface Item {
-  /** `flags` or `segments`. */
-  readonly kind: string;
-  readonly key: string;
-  /** The item's own `version`. */
-  readonly version: number;
-  /** The item as JSON: the source's own text, without whitespace outside strings, hence without line breaks. */
-  readonly text: string;
-}
 
 /** An environment as a source knows it, without its data. */
 export interface SourceEnvironment {
@@ -34,7 +24,7 @@ export interface SourceListener {
   /**
    * An environment is new, or its description or data changed.
    *
-   * `data` is everything the environment holds now, each (kind, key) once; undefined means that the data is as before.
+   * `data` is everything the environment holds now, of the kinds `flags` and `segments`, each (kind, key) once; undefined means that the data is as before.
    * It must be read before the returned promise settles. It throws when the file turns out to have changed meanwhile,
    * so take it over as a whole or not at all. When the promise rejects, the source tries again later.
    */

@@ -12,6 +12,8 @@ export interface ArchiveLimits {
   readonly totalBytesMax: number;
   /** How many entries: two for each environment and one checksum, so 4,096 are 2,000 environments. */
   readonly entriesMax: number;
+  /** Bytes that are held in memory at once to hash an archive whose entries are not in order. */
+  readonly gatherBytesMax: number;
 }
 
 /** The bounds when none are given. */
@@ -19,6 +21,7 @@ export const ARCHIVE_LIMITS: ArchiveLimits = {
   fileBytesMax: 200 * 1024 * 1024,
   totalBytesMax: 1024 * 1024 * 1024,
   entriesMax: 4096,
+  gatherBytesMax: 32 * 1024 * 1024,
 };
 
 type Entry = Extract extends AsyncIterable<infer E> ? E : never;

@@ -121,11 +121,18 @@ describe('real SDKs', () => {
     if (client === undefined) throw new Error(`Cannot find a client: none was started, got ${name}`);
     return client;
   };
-  const serve = (port?: number): Promise<Headgate> =>
-    startHeadgate({
+  // polls wait a second for data and are refused then: the SDKs come when the archive has been read
+  const serve = async (port?: number): Promise<Headgate> => {
+    const started = await startHeadgate({
       ...(port === undefined ? {} : { port }),
-      config: { flags: { sources: [{ type: 'archive', path: join(folder, 'flags.tar.gz'), interval: '100ms' }] } },
+      config: {
+        server: { drainDelay: 0, grace: '1s' },
+        flags: { sources: [{ type: 'archive', path: join(folder, 'flags.tar.gz'), interval: '100ms' }] },
+      },
     });
+    await started.waitForLog('environment loaded');
+    return started;
+  };
   const replaceWith = (theme: FlagState): Promise<void> =>
     writeArchive(join(folder, 'flags.tar.gz'), [environment(theme)]);
 

@@ -21,7 +21,7 @@ describe('auto', () => {
     [512 * MIB, false, 32, 2048, 16],
     [2 * GIB, false, 128, 8192, 64],
     [256 * GIB, false, 4096, 65_536, 4096],
-  ])('computes %d bytes, low-water mark %s', (memory, lowWater, slots, queue, parked) => {
+  ])('computes %d bytes, low-water mark %s', (...[memory, lowWater, slots, queue, parked]) => {
     expect(resolveLimits('auto', machine(memory, lowWater))).toMatchObject({
       mode: 'auto',
       enabled: true,

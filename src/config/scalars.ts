@@ -34,6 +34,16 @@ function scalar<T>(read: (value: unknown) => Parsed<T>, shown: (value: unknown) 
   });
 }
 
+/** A scalar as its text; a list or a mapping has none. Numbers without a unit are no durations, except 0. */
+function textOf(value: unknown): string {
+  return typeof value === 'string' || typeof value === 'number' ? String(value) : '';
+}
+
+function durationIn(value: unknown, range: Range): Parsed<number> {
+  const text = typeof value === 'number' && value !== 0 ? '' : textOf(value);
+  return within(parseDuration(text), range, formatDuration);
+}
+
 function within(parsed: Parsed<number>, range: Range, write: (value: number) => string): Parsed<number> {
   if (!parsed.ok || (parsed.value >= range.min && parsed.value <= range.max)) return parsed;
   const most = range.max === Number.MAX_SAFE_INTEGER ? '' : ` and at most ${write(range.max)}`;
@@ -42,34 +52,28 @@ function within(parsed: Parsed<number>, range: Range, write: (value: number) => 
 
 /** A duration with its unit; `0` needs none. */
 export function duration(range: Range): z.ZodType<number> {
-  return scalar((value) =>
-    within(parseDuration(typeof value === 'number' && value !== 0 ? '?' : String(value)), range, formatDuration),
-  );
+  return scalar((value) => durationIn(value, range));
 }
 
 /** A duration, or `word`, which stands for `instead`. */
 export function durationOr<T>(word: string, instead: T, range: Range): z.ZodType<number | T> {
   return scalar<number | T>((value) => {
     if (value === word) return { ok: true, value: instead };
-    const parsed = within(
-      parseDuration(typeof value === 'number' && value !== 0 ? '?' : String(value)),
-      range,
-      formatDuration,
-    );
+    const parsed = durationIn(value, range);
     return parsed.ok ? parsed : { ok: false, expected: `${parsed.expected}, or ${word}` };
   });
 }
 
 /** A size in bytes. */
 export function bytes(range: Range): z.ZodType<number> {
-  return scalar((value) => within(parseBytes(String(value)), range, formatBytes));
+  return scalar((value) => within(parseBytes(textOf(value)), range, formatBytes));
 }
 
 /** A size in bytes, or `word`, which stands for `instead`. `64KiB/s` is read as `64KiB`. */
 export function bytesOr<T>(word: string, instead: T, range: Range): z.ZodType<number | T> {
   return scalar<number | T>((value) => {
     if (value === word) return { ok: true, value: instead };
-    const parsed = within(parseBytes(String(value).replace(/\/s$/, '')), range, formatBytes);
+    const parsed = within(parseBytes(textOf(value).replace(/\/s$/, '')), range, formatBytes);
     return parsed.ok ? parsed : { ok: false, expected: `${parsed.expected}, or ${word}` };
   });
 }
@@ -91,7 +95,7 @@ export function boolean(): z.ZodType<boolean> {
 
 /** One of some words. */
 export function word<const Word extends string>(...words: readonly Word[]): z.ZodType<Word> {
-  return scalar((value) => parseWord(String(value), words));
+  return scalar((value) => parseWord(textOf(value), words));
 }
 
 /** Text that is not empty. */

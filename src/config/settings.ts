@@ -72,13 +72,13 @@ function parse(name: VendorName, written: Written): Parsed<SettingValue> {
 
 /** All settings under the vendor's names, from the file and from the environment laid over it. */
 export class VendorSettings {
-  readonly #sections = new Map<string, SettingGroup>();
-  readonly environments = new Map<string, SettingGroup>();
-  readonly filters = new Map<string, SettingGroup>();
+  readonly #sections: Map<string, SettingGroup> = new Map();
+  readonly environments: Map<string, SettingGroup> = new Map();
+  readonly filters: Map<string, SettingGroup> = new Map();
   /** Sections that the file has, so that their variables count as well. */
-  readonly inFile = new Set<string>();
+  readonly inFile: Set<string> = new Set();
   /** Where each environment and each filter was first named. */
-  readonly namedAt = new Map<SettingGroup, string>();
+  readonly namedAt: Map<SettingGroup, string> = new Map();
 
   /** The group of a section, or of one of its names. */
   group(section: string, name?: string, where?: string): SettingGroup {

@@ -47,6 +47,13 @@ function applyServer(settings: VendorSettings, problems: Problems, server: Mutab
   const keyPath = settings.text('Main', 'tlsKey') ?? server.tls?.keyPath;
   const minVersion =
     (settings.text('Main', 'tlsMinVersion') as TlsVersion | undefined) ?? server.tls?.minVersion ?? '1.2';
+  if (enabled && (certPath === undefined || keyPath === undefined)) {
+    const missing = [certPath === undefined ? 'tlsCert' : '', keyPath === undefined ? 'tlsKey' : ''];
+    problems.error(
+      settings.where('Main', 'tlsEnabled'),
+      `TLS is enabled without ${missing.filter((key) => key !== '').join(' and ')}: give the paths of the PEM files, or disable TLS`,
+    );
+  }
   server.tls =
     enabled && certPath !== undefined && keyPath !== undefined ? { certPath, keyPath, minVersion } : undefined;
 }

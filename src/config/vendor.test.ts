@@ -160,14 +160,14 @@ function fromVariables(variables: Record<string, string>, text = ''): { settings
 describe('every name of the vendor', () => {
   it.each(NAMES.filter(([, property]) => property !== ''))(
     '[%s] %s is read from the file',
-    (section, property, _variable, text, value) => {
+    (...[section, property, , text, value]) => {
       const { settings, problems } = fromFile(`[${section}]\n${property} = "${text}"\n`);
       expect(problems.list()).toEqual([]);
       expect(settingOf(settings, section, property)).toMatchObject({ value, where: 'relay.conf:2', called: property });
     },
   );
 
-  it.each(NAMES)('[%s] %s is read from %s', (section, property, variable, text, value) => {
+  it.each(NAMES)('[%s] %s is read from %s', (...[section, property, variable, text, value]) => {
     const { settings, problems } = fromVariables({ ...SWITCHES[section], [variable]: text });
     expect(problems.list()).toEqual([]);
     expect(settingOf(settings, section, property === '' ? variable : property)).toMatchObject({

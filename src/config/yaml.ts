@@ -1,37 +1,47 @@
-import { isAlias, isMap, isNode, isPair, isScalar, isSeq, LineCounter, type Document, parseDocument } from 'yaml';
+import { type Document, isAlias, isMap, isNode, isScalar, isSeq, LineCounter, parseDocument, visit } from 'yaml';
 import { messageOf } from '../kernel/index.ts';
 import type { Problems } from './problems.ts';
 import { applySettings, type SchemaIssue } from './schema.ts';
 import { didYouMean } from './suggest.ts';
 import type { Config, LimitsSpec, Mutable } from './types.ts';
 
-/** Where the node at `path` begins; when the path ends early, where the last node on it begins. */
-function offsetOf(document: Document, path: readonly (string | number)[], key?: string): number {
+/**
+ * Where the setting at `path` stands: its value when that is a scalar, else its name. When the path ends early, as it
+ * does for a setting that is missing, the last mapping on it stands for it.
+ */
+function offsetOf(document: Document, path: readonly (string | number)[], unknownKey?: string): number {
   let node: unknown = document.contents;
   let offset = 0;
   const settle = (candidate: unknown): void => {
     if (isNode(candidate) && candidate.range) offset = candidate.range[0];
   };
   settle(node);
-  for (const part of key === undefined ? path : [...path, key]) {
+  for (const part of unknownKey === undefined ? path : [...path, unknownKey]) {
     if (isAlias(node)) node = node.resolve(document);
     if (isSeq(node) && typeof part === 'number') {
       node = node.items[part];
       settle(node);
-    } else if (isMap(node)) {
-      const pair = node.items.find(
-        (item) => isPair(item) && isScalar(item.key) && String(item.key.value) === String(part),
-      );
-      if (pair === undefined) return offset;
-      settle(pair.key);
-      // A setting without a value is reported where its name stands.
-      const empty = isScalar(pair.value) && pair.value.value === null;
-      node = pair.value;
-      if (!empty && part !== key) settle(node);
-    } else {
-      return offset;
+      continue;
     }
+    const pair = isMap(node) ? node.items.find(({ key }) => isScalar(key) && String(key.value) === part) : undefined;
+    if (pair === undefined) return offset;
+    settle(pair.key);
+    node = pair.value;
+    if (isScalar(node) && node.value !== null && part !== unknownKey) settle(node);
   }
+  return offset;
+}
+
+/** Where the first alias without an anchor stands. */
+function danglingAlias(document: Document): number {
+  let offset = 0;
+  visit(document, {
+    Alias(_key, alias) {
+      if (alias.resolve(document) !== undefined) return undefined;
+      offset = alias.range?.[0] ?? 0;
+      return visit.BREAK;
+    },
+  });
   return offset;
 }
 
@@ -63,7 +73,7 @@ export function readYaml(text: string, file: string, draft: Mutable<Config>, pro
     value = document.toJS();
   } catch (error) {
     // An alias without an anchor, or so many that they were made to exhaust memory.
-    problems.error(`${file}:1:1`, `not valid YAML: ${messageOf(error)}`);
+    problems.error(at(danglingAlias(document)), `not valid YAML: ${messageOf(error)}`);
     return { mode: 'auto' };
   }
   const { limits, issues } = applySettings(value, draft);

@@ -1,0 +1,88 @@
+import { describe, expect, it } from 'vitest';
+import { defaultConfig } from './defaults.ts';
+import { describeConfig } from './describe.ts';
+import { loadConfig } from './load.ts';
+import type { Config } from './types.ts';
+
+const MACHINE = { memoryLimitBytes: 512 * 2 ** 20, lowWater: true };
+
+async function configOf(file: string, text: string, env?: Record<string, string>): Promise<Config> {
+  const { config, problems } = await loadConfig({
+    file,
+    readFile: async () => text,
+    env,
+    fromEnv: env !== undefined,
+    machine: MACHINE,
+  });
+  if (config === undefined) throw new Error(JSON.stringify(problems));
+  return config;
+}
+
+describe('the report', () => {
+  it('says what will happen, in plain lines', async () => {
+    const text = `
+server: { host: 127.0.0.1, port: 8443, tls: { cert: c.pem, key: k.pem } }
+flags:
+  sources:
+    - { type: archive, path: a.tar, interval: 5s, allowedOrigins: [https://a.example.com] }
+    - { type: file, name: prod, paths: [f.json, s.json], sdkKey: sdk-11111111-1234, mobileKey: mob-22222222-5678, envId: 507f1f77bcf8, ttl: 1m, secureMode: true }
+`;
+    expect(describeConfig(await configOf('hg.yaml', text))).toBe(`Configuration: hg.yaml (our own names)
+Listens on: 127.0.0.1, port 8443, HTTP/1.1 and HTTP/2, TLS 1.2 or newer with c.pem and k.pem
+  at most 16KiB of headers in 10s, 5MiB of body, 100 streams per HTTP/2 connection
+  on shutdown: 5s not ready but serving, then 30s for deliveries to finish
+Flags:
+  archive a.tar, looked at every 5s, environments and keys as it says, browsers of https://a.example.com only
+  environment "prod" from f.json s.json, looked at every 1s, server key ...1234, mobile key ...5678, client-side ID ...bcf8, polls cached for 1m, secure mode
+  heartbeat every 3m, streams stay open, compression auto, catch-up safe
+  change log of 10000 batches or 64MiB per environment
+Limits: auto: 512 slots (512MiB / 4 / 256KiB per delivery, within 32 to 4096), 2048 waiting (512MiB / 8 / 32KiB per waiting connection, within 1024 to 65536) for 10s on streams and 1s on polls, 256 parked (512MiB / 8 / 256KiB, within 16 to 4096), 64MiB pinned (512MiB / 8, at least 16MiB), floor 64KiB/s with 10s slack, cap scales with the payload, fair between environments
+  1MiB per turn of the event loop, low-water mark 64KiB
+Log: info, json
+Off: events, exit on error`);
+  });
+
+  it('says that environments without a source are not served, and what is off', async () => {
+    const text =
+      '[Main]\nport = 1\nmaxClientConnectionTime = 30m\n[Environment "My env"]\nsdkKey = sdk-secret-secret-9999\n';
+    const lines = describeConfig(await configOf('relay.conf', text)).split('\n');
+    expect(lines).toContain('Listens on: every address, port 1, HTTP/1.1 and HTTP/2, no TLS');
+    expect(lines).toContain(
+      '  environment "My env", server key ...9999: NOT SERVED, there is no connection to the service yet',
+    );
+    expect(lines).toContain('Limits: none set: no limit, no refusal, no delivery deadline');
+    expect(lines).toContain('Off: limits, TLS, compression, events, exit on error');
+    expect(lines.join()).toContain('streams are closed after 30m');
+  });
+
+  it('says that nothing is listened on when the process ends after loading', async () => {
+    expect(
+      describeConfig(await configOf('relay.conf', '[Main]\nexitAlways\n[OfflineMode]\nfileDataSource = x\n')),
+    ).toContain('Listens on: nothing');
+  });
+
+  // Fails when keys() prints a key without maskKey.
+  it('never shows a whole key', async () => {
+    const keys = ['sdk-aaaaaaaa-bbbb', 'mob-cccccccc-dddd', 'eeeeeeeeffff'];
+    const [sdk, mobile, id] = keys;
+    const report = [
+      describeConfig(
+        await configOf('a', '', { LD_ENV_a: `${sdk}`, LD_MOBILE_KEY_a: `${mobile}`, LD_CLIENT_SIDE_ID_a: `${id}` }),
+      ),
+      describeConfig(
+        await configOf(
+          'a.yaml',
+          `flags: { sources: [{ type: file, name: a, paths: b, sdkKey: ${sdk}, mobileKey: ${mobile}, envId: ${id} }] }`,
+        ),
+      ),
+    ].join('\n');
+    for (const key of keys) {
+      expect(report).not.toContain(key);
+      expect(report).toContain(`...${key.slice(-4)}`);
+    }
+  });
+
+  it('describes the defaults', () => {
+    expect(describeConfig(defaultConfig(MACHINE))).toContain('Configuration: no file (defaults)');
+  });
+});

@@ -10,7 +10,7 @@ import { type AcquireRequest, type Answer, Limiter, type LimiterOptions, type Sl
  *
  * HEADGATE_MODEL_RUNS sets the number of interleavings, HEADGATE_MODEL_SEED repeats a run.
  */
-const RUNS = Number(process.env['HEADGATE_MODEL_RUNS'] ?? 2000);
+const RUNS = Number(process.env['HEADGATE_MODEL_RUNS'] ?? 1000);
 const SEED = process.env['HEADGATE_MODEL_SEED'];
 
 type OnHeld = 'nothing' | 'release' | 'park' | 'acquire' | 'close';

@@ -3,7 +3,10 @@ import { Command } from 'commander';
 import { VERSION } from '../relay.ts';
 import { checkConfig } from './check-config.ts';
 import { demo } from './demo.ts';
+import { preferSmallHeap } from './heap.ts';
 import { serve } from './serve.ts';
+
+preferSmallHeap();
 
 const program = new Command('headgate')
   .description('Hands a large, changing data set to a whole fleet, and stays up when all of it reconnects at once.')

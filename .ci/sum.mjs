@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 const [failedSteps, ...paths] = process.argv.slice(2);
 const sum = { passed: 0, failed: 0, skipped: 0 };
 let broken = Number(failedSteps) > 0;
+const say = (line) => process.stdout.write(`${line}\n`);
 
 for (const path of paths) {
   try {
@@ -14,19 +15,19 @@ for (const path of paths) {
     sum.failed += report.numFailedTests;
     sum.skipped += report.numPendingTests + (report.numTodoTests ?? 0);
     for (const file of report.testResults) {
-      for (const test of file.assertionResults) if (test.status === 'failed') console.log(`failed: ${test.fullName}`);
+      for (const test of file.assertionResults) if (test.status === 'failed') say(`failed: ${test.fullName}`);
       // a file that could not be loaded has no test that could have failed
       if (file.status === 'failed' && file.assertionResults.length === 0) {
-        console.log(`failed: ${file.name} (${file.message})`);
+        say(`failed: ${file.name} (${file.message})`);
         sum.failed++;
       }
     }
     if (!report.success) broken = true;
   } catch (error) {
-    console.log(`failed: ${path} cannot be read: ${error.message}`);
+    say(`failed: ${path} cannot be read: ${error.message}`);
     sum.failed++;
   }
 }
 
-console.log(`${sum.passed} passed, ${sum.failed} failed, ${sum.skipped} skipped`);
+say(`${sum.passed} passed, ${sum.failed} failed, ${sum.skipped} skipped`);
 process.exit(broken || sum.failed > 0 || sum.passed === 0 ? 1 : 0);

@@ -4,30 +4,34 @@ import { readFileSync } from 'node:fs';
 
 const [failedSteps, ...paths] = process.argv.slice(2);
 const sum = { passed: 0, failed: 0, skipped: 0 };
-let broken = Number(failedSteps) > 0;
 const say = (line) => process.stdout.write(`${line}\n`);
 
+/** Adds a report to the sum; answers what failed in it. */
+function add(path) {
+  const report = JSON.parse(readFileSync(path, 'utf8'));
+  if (!Number.isInteger(report.numTotalTests)) return [`${path} has no number of tests`];
+  sum.passed += report.numPassedTests;
+  sum.skipped += report.numPendingTests + (report.numTodoTests ?? 0);
+  const failed = report.testResults.flatMap(failuresOf);
+  return failed.length === 0 && !report.success ? [`${path} is of a run that failed`] : failed;
+}
+
+/** A file that could not be loaded has no test that could have failed: it counts itself. */
+function failuresOf({ name, status, message, assertionResults }) {
+  const failed = assertionResults.filter((test) => test.status === 'failed').map((test) => test.fullName);
+  return status === 'failed' && failed.length === 0 ? [`${name} (${message})`] : failed;
+}
+
 for (const path of paths) {
+  let failed;
   try {
-    const report = JSON.parse(readFileSync(path, 'utf8'));
-    if (!Number.isInteger(report.numTotalTests)) throw new Error('it has no number of tests');
-    sum.passed += report.numPassedTests;
-    sum.failed += report.numFailedTests;
-    sum.skipped += report.numPendingTests + (report.numTodoTests ?? 0);
-    for (const file of report.testResults) {
-      for (const test of file.assertionResults) if (test.status === 'failed') say(`failed: ${test.fullName}`);
-      // a file that could not be loaded has no test that could have failed
-      if (file.status === 'failed' && file.assertionResults.length === 0) {
-        say(`failed: ${file.name} (${file.message})`);
-        sum.failed++;
-      }
-    }
-    if (!report.success) broken = true;
+    failed = add(path);
   } catch (error) {
-    say(`failed: ${path} cannot be read: ${error.message}`);
-    sum.failed++;
+    failed = [`${path} cannot be read: ${error.message}`];
   }
+  for (const name of failed) say(`failed: ${name}`);
+  sum.failed += failed.length;
 }
 
 say(`${sum.passed} passed, ${sum.failed} failed, ${sum.skipped} skipped`);
-process.exit(broken || sum.failed > 0 || sum.passed === 0 ? 1 : 0);
+process.exitCode = Number(failedSteps) > 0 || sum.failed > 0 || sum.passed === 0 ? 1 : 0;

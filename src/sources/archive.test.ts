@@ -18,13 +18,7 @@ import { type Header, pack } from 'tar-stream';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Item } from '../dataset/index.ts';
 import { FakeClock, type HeadgateError } from '../kernel/index.ts';
-import {
-  type ArchiveOptions,
-  openArchive,
-  type Source,
-  type SourceEnvironment,
-  type SourceListener,
-} from './index.ts';
+import { type ArchiveOptions, openArchive, type Source, type SourceEnvironment, type SourceListener } from './index.ts';
 
 type Entry = Partial<Header> & { readonly name: string; readonly content?: string | Buffer };
 

@@ -146,7 +146,10 @@ export class JsonScanner {
   push(chunk: Buffer): void {
     this.#chunk = chunk;
     this.#runStart = 0;
-    for (let at = 0; at < chunk.length; ) at = this.#step(chunk, at);
+    for (let at = 0; at < chunk.length; ) {
+      // strings are most of a file
+      at = this.#state === STRING ? this.#string(chunk, at) : this.#step(chunk, at);
+    }
     this.#flush(chunk.length);
     this.#base += chunk.length;
     this.#chunk = Buffer.alloc(0);
@@ -216,25 +219,23 @@ export class JsonScanner {
   }
 
   #step(chunk: Buffer, at: number): number {
+    const byte = chunk[at] as number;
+    if (this.#state <= AFTER) {
+      if (byte <= 0x20) return this.#space(chunk, at);
+      this.#structure(byte, at);
+      return at + 1;
+    }
     switch (this.#state) {
-      case STRING:
-        return this.#string(chunk, at);
       case NUMBER:
         return this.#numberGoesOn(chunk, at);
       case WORD:
         return this.#wordGoesOn(chunk, at);
       case ESCAPE:
-        return this.#escape(chunk[at] as number, at);
+        return this.#escape(byte, at);
       case HEX:
-        return this.#hex(chunk[at] as number, at);
-      case UTF8:
-        return this.#continuation(chunk[at] as number, at);
-      default: {
-        const byte = chunk[at] as number;
-        if (byte <= 0x20) return this.#space(chunk, at);
-        this.#structure(byte, at);
-        return at + 1;
-      }
+        return this.#hex(byte, at);
+      default:
+        return this.#continuation(byte, at);
     }
   }
 

@@ -44,13 +44,13 @@ export function convertYaml(bytes: Uint8Array): YamlResult {
   const repeated = repeatedKey(document);
   if (repeated !== undefined)
     return failure(`keys must stand once, got ${JSON.stringify(repeated.key)} again`, repeated.offset);
+  const emitter = new Emitter(lineCounter);
   try {
-    const value: unknown = document.toJS();
-    const emitter = new Emitter(lineCounter);
-    emitter.document(value, document.contents);
+    emitter.document(document.toJS(), document.contents);
     return { ok: true, json: new TextEncoder().encode(emitter.text()) };
   } catch (thrown) {
-    return failure(thrown instanceof Error ? thrown.message : String(thrown), 0);
+    const cause = thrown instanceof Error ? thrown.message : String(thrown);
+    return { ok: false, cause: cause.split('\n')[0] ?? '', ...emitter.place };
   }
 }
 
@@ -95,6 +95,8 @@ class Emitter {
   #length = 0;
   #line = 1;
   #column = 1;
+  /** Where the last key of the outer two levels stands. */
+  place: Place = { line: 1, column: 1 };
 
   constructor(lineCounter: LineCounter) {
     this.#lineCounter = lineCounter;
@@ -132,7 +134,9 @@ class Emitter {
     this.#write(separator === '{' ? '{}' : '}');
   }
 
-  #moveTo({ line, column }: Place): void {
+  #moveTo(place: Place): void {
+    this.place = place;
+    const { line, column } = place;
     if (line > this.#line) {
       this.#write('\n'.repeat(line - this.#line));
       this.#line = line;
@@ -159,7 +163,7 @@ function jsonOf(value: unknown): string {
 }
 
 /** JSON has no word for these, and would say null in silence. */
-function onlyFinite(key: string, value: unknown): unknown {
+function onlyFinite(_key: string, value: unknown): unknown {
   if (typeof value !== 'number' || Number.isFinite(value)) return value;
-  throw new Error(`"${key}" must be a finite number, got ${value}`);
+  throw new Error(`numbers must be finite, got ${value}`);
 }

@@ -1,0 +1,123 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import fc from 'fast-check';
+import ts from 'typescript';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { stringify } from 'yaml';
+import { convertYaml } from './yaml-convert.ts';
+import type * as Yaml from './yaml.ts';
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+
+function jsonOf(text: string): string {
+  const result = convertYaml(Buffer.from(text));
+  return result.ok ? Buffer.from(result.json).toString() : `${result.line}:${result.column}: ${result.cause}`;
+}
+
+describe('conversion', () => {
+  it('gives the JSON value that the YAML was written from', () => {
+    const value = fc.dictionary(fc.string(), fc.oneof(fc.jsonValue(), fc.dictionary(fc.string(), fc.jsonValue())));
+    fc.assert(
+      fc.property(value, (written) => {
+        expect(JSON.parse(jsonOf(stringify(written)))).toEqual(JSON.parse(JSON.stringify(written)));
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  it('puts the keys of the outer two levels where they stand in the YAML', () => {
+    const yaml = 'flagValues:\n\n  # comment\n  9: x\n  a:\n    deep: 1\n\n  1: y\nflags: {}\nsegments: { s: {} }\n';
+    expect(jsonOf(yaml)).toBe(
+      '{"flagValues":{\n\n\n  "9":"x",\n  "a":{"deep":1},\n\n\n  "1":"y"},\n"flags":{},\n"segments":{"s":{}}}',
+    );
+  });
+
+  it('resolves anchors and merge keys', () => {
+    const yaml = 'base: &base {on: true, version: 1}\nflags:\n  a: *base\n  b:\n    <<: *base\n    version: 2\n';
+    expect(JSON.parse(jsonOf(yaml))).toMatchObject({
+      flags: { a: { on: true, version: 1 }, b: { on: true, version: 2 } },
+    });
+  });
+
+  it('keeps __proto__ as a key', () => {
+    expect(jsonOf('flags: {__proto__: {on: true}}').replaceAll(/\s/g, '')).toBe('{"flags":{"__proto__":{"on":true}}}');
+  });
+
+  it('takes time in proportion to the size: no key is compared with all others', () => {
+    const yaml = (keys: number): string =>
+      `flagValues:\n${Array.from({ length: keys }, (_, i) => `  k${i}: 1\n`).join('')}`;
+    const cpuMs = (keys: number): number => {
+      const begin = process.cpuUsage();
+      jsonOf(yaml(keys));
+      return process.cpuUsage(begin).user / 1000;
+    };
+    cpuMs(2000);
+    // 12 times the keys; 144 times the comparisons, had there been any
+    expect(cpuMs(24_000) / cpuMs(2000)).toBeLessThan(60);
+  });
+});
+
+/** What the compiler makes of the room and the kernel, as in the package: only there is the file of the thread. */
+describe('the thread, compiled', () => {
+  let folder: string;
+  let yamlToJson: typeof Yaml.yamlToJson;
+
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'headgate-yaml-'));
+    symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+    writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
+    const kernel = ['assert', 'clock', 'errors', 'facts', 'fake-clock', 'index', 'slices'].map(
+      (name) => `kernel/${name}`,
+    );
+    for (const name of [...kernel, 'sources/yaml', 'sources/yaml-convert', 'sources/yaml-worker'])
+      compile(folder, name);
+    ({ yamlToJson } = (await import(pathToFileURL(join(folder, 'sources/yaml.js')).href)) as typeof Yaml);
+  });
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  it('converts, while this thread is free', async () => {
+    const lines = Array.from({ length: 20_000 }, (_, i) => `  flag-${i}: {x: [1, 2], y: text}\n`);
+    const yaml = Buffer.from(`flagValues:\n${lines.join('')}`);
+    const begin = performance.eventLoopUtilization();
+    const json = await yamlToJson('a.yaml', yaml);
+    const { active, idle } = performance.eventLoopUtilization(begin);
+    expect(Object.keys((JSON.parse(json.toString()) as { flagValues: object }).flagValues)).toHaveLength(20_000);
+    // fails when the conversion is done here: then the loop is never idle
+    expect(idle).toBeGreaterThan(active);
+  });
+
+  it('names file, line and column', async () => {
+    await expect(yamlToJson('a.yaml', Buffer.from('a: [1\nb: 2'))).rejects.toMatchObject({
+      code: 'HG_SOURCE',
+      message: expect.stringMatching(/^Cannot read a\.yaml:2:1: /) as string,
+    });
+  });
+
+  it.each([
+    ['throw new Error("no memory")', 'no memory'],
+    ['process.exit(3)', 'the thread that reads it ended with 3'],
+  ])('fails alone: %s', async (code, cause) => {
+    writeFileSync(join(folder, 'sources/yaml-worker.js'), code);
+    await expect(yamlToJson('a.yaml', Buffer.from('a: 1'))).rejects.toMatchObject({
+      code: 'HG_SOURCE',
+      message: `Cannot read a.yaml: ${cause}`,
+    });
+  });
+});
+
+function compile(folder: string, name: string): void {
+  const source = readFileSync(join(ROOT, 'src', `${name}.ts`), 'utf8');
+  const { outputText } = ts.transpileModule(source, {
+    compilerOptions: {
+      target: ts.ScriptTarget.ES2023,
+      module: ts.ModuleKind.ESNext,
+      rewriteRelativeImportExtensions: true,
+      verbatimModuleSyntax: true,
+    },
+  });
+  const path = join(folder, `${name}.js`);
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, outputText);
+}

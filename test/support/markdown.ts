@@ -29,7 +29,7 @@ function anchorsOf(path: string): ReadonlySet<string> {
     headings.map((heading) =>
       heading
         .toLowerCase()
-        .replace(/[^\p{L}\p{N}\- ]/gu, '')
+        .replace(/[^\p{L}\p{N}_\- ]/gu, '')
         .replace(/ /g, '-'),
     ),
   );

@@ -1,5 +1,5 @@
 import { HeadgateError, Slices } from '../kernel/index.ts';
-import { draftPart, editsBetween, emptyPart } from './draft.ts';
+import { compareParts, draftPart, type Edit, emptyPart } from './draft.ts';
 import { type Incoming, takeChanges, takeItems } from './intake.ts';
 import type { Change, Item } from './item.ts';
 import type { Encoding, Leaf } from './leaf.ts';
@@ -9,7 +9,7 @@ import { type Pin, Pins } from './pins.ts';
 import type { Position } from './position.ts';
 import { type Resolved, resolve, type Versions } from './resolve.ts';
 import { type Part, Snapshot } from './snapshot.ts';
-import { Tombstones } from './tombstones.ts';
+import { type Tombstone, Tombstones } from './tombstones.ts';
 import { Usage } from './usage.ts';
 
 /** Map operations take a tenth of a microsecond. */
@@ -75,14 +75,19 @@ export class DataSet {
 
   /** @throws HeadgateError HG_OPTION for an option that cannot be used. */
   constructor(options: DataSetOptions) {
-    const { name, kinds, logMaxBatches, logMaxBytes, tombstonesMax, firstOffset } = checkedOptions(options);
+    const { name, kinds, logMaxBatches, logMaxBytes, tombstonesMax, firstOffset, tombstones } = checkedOptions(options);
     this.name = name;
     this.kinds = kinds;
     const parts = new Map(kinds.map((kind) => [kind, emptyPart(kind)]));
-    this.#snapshot = new Snapshot({ parts, offset: firstOffset, clock: 0, usage: this.#usage });
-    this.#log = new ChangeLog({ maxBatches: logMaxBatches, maxBytes: logMaxBytes }, this.#snapshot, firstOffset);
-    this.log = this.#log;
     this.#tombstones = new Tombstones(tombstonesMax);
+    for (const { kind, key, version } of tombstones) {
+      this.#tombstones.bury(kind, key, version);
+      this.#clock += BigInt(version);
+    }
+    const offset = firstOffset - 1;
+    this.#snapshot = new Snapshot({ parts, offset, clock: safe(this.#clock), usage: this.#usage });
+    this.#log = new ChangeLog({ maxBatches: logMaxBatches, maxBytes: logMaxBytes }, this.#snapshot, offset);
+    this.log = this.#log;
   }
 
   /** Whether the first data have arrived. Before, there is nothing to deliver. */
@@ -141,6 +146,11 @@ export class DataSet {
     return state === this.#log.next ? { kind: 'current' } : this.#log.since(state);
   }
 
+  /** The deletions that are remembered, oldest first: what a store keeps beside the items. */
+  tombstones(): Iterable<Tombstone> {
+    return this.#tombstones;
+  }
+
   /** Holds the snapshot of now until it is released: for a delivery, from when it was admitted to its last byte. */
   pin(): Pin {
     return this.#pins.pin(this.#snapshot);
@@ -165,15 +175,18 @@ export class DataSet {
     const slices = new Slices();
     const keys: Change[] = [];
     let bytes = 0;
+    let rises = true;
     for (const [kind, part] of now.parts) {
-      for await (const { key, before, after } of editsBetween(from.parts.get(kind) ?? emptyPart(kind), part, slices)) {
-        if (before !== undefined && after !== undefined && after.version <= before.version) return undefined;
+      const found = ({ key, before, after }: Edit): void => {
+        if (before !== undefined && after !== undefined && after.version <= before.version) rises = false;
         const version = after?.version ?? Math.max(before!.version + 1, this.#tombstones.versionOf(kind, key) ?? 0);
         const change = { kind, key, version, item: after };
         keys.push(change);
         bytes += changeBytes(change);
-      }
+      };
+      await compareParts(from.parts.get(kind) ?? emptyPart(kind), part, found, slices);
     }
+    if (!rises) return undefined;
     const { digest, clock, offset } = now;
     return { kind: 'changes', from: from.offset, to: offset, keys, digest, clock, bytes, memo: makeMemo() };
   }

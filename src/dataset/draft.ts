@@ -1,4 +1,4 @@
-import { assert, type Slices } from '../kernel/index.ts';
+import type { Slices } from '../kernel/index.ts';
 import { DigestSum } from './digest.ts';
 import { compareKeys, type Item } from './item.ts';
 import type { Leaf, Meter } from './leaf.ts';
@@ -20,6 +20,8 @@ export interface Drafted {
 
 /** Hashing takes about a microsecond, looking at the clock a twentieth of one. */
 const EDITS_BETWEEN_LOOKS = 16;
+/** Comparing two items is cheaper. */
+const KEYS_BETWEEN_LOOKS = 64;
 
 export function emptyPart(kind: string): Part {
   const sum = new DigestSum();
@@ -89,20 +91,35 @@ function missingFrom(now: readonly Leaf[], before: readonly Leaf[]): Leaf[] {
   return before.filter((leaf) => !kept.has(leaf));
 }
 
-/** What turns one part into another, found by walking only the leaves that differ. */
-export async function* editsBetween(before: Part, now: Part, slices: Slices): AsyncGenerator<Edit> {
-  const old = missingFrom(now.leaves, before.leaves).flatMap((leaf) => leaf.items);
-  const fresh = missingFrom(before.leaves, now.leaves).flatMap((leaf) => leaf.items);
-  let i = 0;
-  let j = 0;
-  while (i < old.length || j < fresh.length) {
-    const order = i === old.length ? 1 : j === fresh.length ? -1 : compareKeys(old[i]!.key, fresh[j]!.key);
-    const a = order <= 0 ? old[i++] : undefined;
-    const b = order >= 0 ? fresh[j++] : undefined;
-    assert(a !== undefined || b !== undefined, 'a walk over two lists takes from one of them');
-    if (a === undefined || b === undefined || !sameItem(a, b)) yield { key: (a ?? b)!.key, before: a, after: b };
-    if ((i + j) % EDITS_BETWEEN_LOOKS === 0 && slices.due()) await slices.pause();
+/**
+ * Tells `found` of every key in which two parts differ, in order. Walks only the leaves that they do not share.
+ */
+export async function compareParts(
+  before: Part,
+  now: Part,
+  found: (edit: Edit) => void,
+  slices: Slices,
+): Promise<void> {
+  const olds = itemsOf(missingFrom(now.leaves, before.leaves));
+  const news = itemsOf(missingFrom(before.leaves, now.leaves));
+  let a = olds.next().value;
+  let b = news.next().value;
+  for (let keys = 1; a !== undefined || b !== undefined; keys++) {
+    const order = a === undefined ? 1 : b === undefined ? -1 : compareKeys(a.key, b.key);
+    const older = order <= 0 ? a : undefined;
+    const newer = order >= 0 ? b : undefined;
+    const same = older !== undefined && newer !== undefined && sameItem(older, newer);
+    if (!same) found({ key: (older ?? newer)!.key, before: older, after: newer });
+    if (order <= 0) a = olds.next().value;
+    if (order >= 0) b = news.next().value;
+    if (keys % KEYS_BETWEEN_LOOKS === 0 && slices.due()) await slices.pause();
   }
+}
+
+/** The items of leaves, one after the other. */
+export function* itemsOf(leaves: readonly Leaf[]): Generator<Item, undefined> {
+  for (const leaf of leaves) yield* leaf.items;
+  return undefined;
 }
 
 export function sameItem(a: Item, b: Item): boolean {

@@ -11,4 +11,5 @@ export { formatPosition, type Position, parsePosition } from './position.ts';
 export type { Versions } from './resolve.ts';
 export { type Piece, type Plan, planOf, type Shape } from './shape.ts';
 export type { Snapshot } from './snapshot.ts';
+export type { Tombstone } from './tombstones.ts';
 export { withVersion } from './version-text.ts';

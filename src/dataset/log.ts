@@ -44,8 +44,9 @@ export interface LogBounds {
   readonly maxBytes: number;
 }
 
-/** A change in the log, and the offset of the batch that changed the same key again. */
+/** A change in the log, what it weighs, and the offset of the batch that changed the same key again. */
 interface Entry extends Change {
+  readonly bytes: number;
   supersededAt: number;
 }
 
@@ -105,8 +106,8 @@ export class ChangeLog {
   #base: State;
   /** The states with each digest, oldest first: several when items came and went again. */
   readonly #states = new Map<string, number[]>();
-  /** The latest entry of each key in the log. */
-  #latest = new Map<string, Entry>();
+  /** By kind and key, the latest entry in the log. */
+  #latest = new Map<string, Map<string, Entry>>();
   #catchUps = new Map<number, CatchUp>();
 
   constructor(bounds: LogBounds, { digest, clock }: State, next = 0) {
@@ -152,7 +153,7 @@ export class ChangeLog {
       for (const entry of batch.changes) {
         if (entry.supersededAt < this.#next) continue;
         keys.push(entry);
-        bytes += changeBytes(entry);
+        bytes += entry.bytes;
       }
     }
     const { digest, clock } = this.#batches.at(-1) ?? this.#base;
@@ -168,14 +169,22 @@ export class ChangeLog {
   async prepare(changes: readonly Change[], slices: Slices): Promise<Prepared> {
     const entries: Entry[] = [];
     let bytes = 0;
-    for (const { kind, key, version, item } of changes) {
-      const entry: Entry = { kind, key, version, item, supersededAt: Number.POSITIVE_INFINITY };
-      const name = `${kind}\0${key}`;
-      const earlier = this.#latest.get(name);
+    for (const change of changes) {
+      const { kind, key, version, item } = change;
+      const entry: Entry = {
+        kind,
+        key,
+        version,
+        item,
+        bytes: changeBytes(change),
+        supersededAt: Number.POSITIVE_INFINITY,
+      };
+      const latest = this.#latestOf(kind);
+      const earlier = latest.get(key);
       if (earlier !== undefined) earlier.supersededAt = this.#next;
-      this.#latest.set(name, entry);
+      latest.set(key, entry);
       entries.push(entry);
-      bytes += changeBytes(entry);
+      bytes += entry.bytes;
       if (entries.length % ENTRIES_BETWEEN_LOOKS === 0 && slices.due()) await slices.pause();
     }
     return { entries, bytes };
@@ -216,11 +225,12 @@ export class ChangeLog {
 
   /** Lets go of what was kept for evicted batches, in slices. No reader sees it. */
   async forget(batches: readonly Batch[], slices: Slices): Promise<void> {
+    let looked = 0;
     for (const batch of batches) {
       for (const entry of batch.changes) {
-        const name = `${entry.kind}\0${entry.key}`;
-        if (this.#latest.get(name) === entry) this.#latest.delete(name);
-        if (slices.due()) await slices.pause();
+        const latest = this.#latestOf(entry.kind);
+        if (latest.get(entry.key) === entry) latest.delete(entry.key);
+        if (++looked % ENTRIES_BETWEEN_LOOKS === 0 && slices.due()) await slices.pause();
       }
     }
   }
@@ -238,6 +248,12 @@ export class ChangeLog {
     this.#catchUps = new Map();
     this.#states.clear();
     this.#states.set(digest, [this.#next]);
+  }
+
+  #latestOf(kind: string): Map<string, Entry> {
+    let latest = this.#latest.get(kind);
+    if (latest === undefined) this.#latest.set(kind, (latest = new Map()));
+    return latest;
   }
 
   #tooLong(count: number, bytes: number): boolean {

@@ -1,4 +1,5 @@
 import { HeadgateError } from '../kernel/index.ts';
+import type { Tombstone } from './tombstones.ts';
 
 /** Deep enough for a day of a change every ten seconds; each costs a few hundred bytes besides its items. */
 const LOG_BATCHES_MAX = 10_000;
@@ -19,8 +20,10 @@ export interface DataSetOptions {
   readonly logMaxBytes?: number;
   /** How many deletions are remembered; default 100,000. */
   readonly tombstonesMax?: number;
-  /** The offset to go on from, for cursors that outlive the process; default 0. */
+  /** The offset that the first data get, so that cursors which outlive the process keep their meaning; default 1. */
   readonly firstOffset?: number;
+  /** Deletions of an earlier life, oldest first. */
+  readonly tombstones?: Iterable<Tombstone>;
 }
 
 /** Names that go into keys of maps, beside a NUL. */
@@ -41,7 +44,8 @@ export function checkedOptions(options: DataSetOptions): Required<DataSetOptions
     logMaxBatches: atLeast(1, 'logMaxBatches', options.logMaxBatches ?? LOG_BATCHES_MAX),
     logMaxBytes: atLeast(1, 'logMaxBytes', options.logMaxBytes ?? LOG_BYTES_MAX),
     tombstonesMax: atLeast(1, 'tombstonesMax', options.tombstonesMax ?? TOMBSTONES_MAX),
-    firstOffset: atLeast(0, 'firstOffset', options.firstOffset ?? 0),
+    firstOffset: atLeast(1, 'firstOffset', options.firstOffset ?? 1),
+    tombstones: options.tombstones ?? [],
   };
 }
 

@@ -1,5 +1,5 @@
 import type { Slices } from '../kernel/index.ts';
-import { type Edit, sameItem } from './draft.ts';
+import { type Edit, itemsOf, sameItem } from './draft.ts';
 import { type Change, compareKeys, type Item } from './item.ts';
 import type { Part, Snapshot } from './snapshot.ts';
 import type { Tombstones } from './tombstones.ts';
@@ -75,7 +75,7 @@ async function applyEach(
 }
 
 async function replaceAll(part: Part, changes: readonly Change[], resolver: Resolver, slices: Slices): Promise<void> {
-  const held = itemsOf(part);
+  const held = itemsOf(part.leaves);
   let live = held.next().value;
   let at = 0;
   for (let keys = 1; live !== undefined || at < changes.length; keys++) {
@@ -96,11 +96,6 @@ async function replaceAll(part: Part, changes: readonly Change[], resolver: Reso
 /** Nobody said at which version it went: the one after its last is the lowest that rises. */
 function unseen({ kind, key, version }: Item): Change {
   return { kind, key, version: version + 1, item: undefined };
-}
-
-function* itemsOf(part: Part): Generator<Item, undefined> {
-  for (const leaf of part.leaves) yield* leaf.items;
-  return undefined;
 }
 
 function endOfKey(changes: readonly Change[], from: number): number {

@@ -1,8 +1,16 @@
+/** A deletion that is remembered. */
+export interface Tombstone {
+  readonly kind: string;
+  readonly key: string;
+  readonly version: number;
+}
+
 /** The versions at which keys were deleted. The oldest are forgotten first. */
 export class Tombstones {
   readonly #max: number;
-  /** kind NUL key: no kind holds a NUL, so no two pairs meet. Insertion order is age. */
-  readonly #versions = new Map<string, number>();
+  readonly #byKind = new Map<string, Map<string, Tombstone>>();
+  /** Insertion order is age. */
+  readonly #byAge = new Set<Tombstone>();
 
   /** @param max - how many deletions are remembered */
   constructor(max: number) {
@@ -10,37 +18,34 @@ export class Tombstones {
   }
 
   get size(): number {
-    return this.#versions.size;
+    return this.#byAge.size;
   }
 
   versionOf(kind: string, key: string): number | undefined {
-    return this.#versions.get(nameOf(kind, key));
+    return this.#byKind.get(kind)?.get(key)?.version;
   }
 
   bury(kind: string, key: string, version: number): void {
-    const name = nameOf(kind, key);
-    this.#versions.delete(name);
-    this.#versions.set(name, version);
-    if (this.#versions.size <= this.#max) return;
-    for (const oldest of this.#versions.keys()) {
-      this.#versions.delete(oldest);
-      break;
-    }
+    this.raise(kind, key);
+    const grave = { kind, key, version };
+    let graves = this.#byKind.get(kind);
+    if (graves === undefined) this.#byKind.set(kind, (graves = new Map()));
+    graves.set(key, grave);
+    this.#byAge.add(grave);
+    if (this.#byAge.size <= this.#max) return;
+    const [oldest] = this.#byAge;
+    this.raise(oldest!.kind, oldest!.key);
   }
 
-  /** The key lives again. */
+  /** The key lives again, or is forgotten. */
   raise(kind: string, key: string): void {
-    this.#versions.delete(nameOf(kind, key));
+    const grave = this.#byKind.get(kind)?.get(key);
+    if (grave === undefined) return;
+    this.#byKind.get(kind)!.delete(key);
+    this.#byAge.delete(grave);
   }
 
-  *[Symbol.iterator](): IterableIterator<{ readonly kind: string; readonly key: string; readonly version: number }> {
-    for (const [name, version] of this.#versions) {
-      const end = name.indexOf('\0');
-      yield { kind: name.slice(0, end), key: name.slice(end + 1), version };
-    }
+  [Symbol.iterator](): IterableIterator<Tombstone> {
+    return this.#byAge.values();
   }
-}
-
-function nameOf(kind: string, key: string): string {
-  return `${kind}\0${key}`;
 }

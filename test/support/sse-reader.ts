@@ -1,0 +1,56 @@
+import { createParser, type EventSourceMessage } from 'eventsource-parser';
+import { Changing } from './conditions.ts';
+import type { Reply } from './connections.ts';
+
+/** The events of a stream, read as a client's program reads them: by a parser that is not ours. */
+export class SseReader extends Changing {
+  readonly reply: Reply;
+  readonly events: EventSourceMessage[] = [];
+  comments = 0;
+  /** What a client would send as `Last-Event-ID`. */
+  lastEventId: string | undefined;
+  #fed = 0;
+
+  constructor(reply: Reply) {
+    super();
+    this.reply = reply;
+    const decoder = new TextDecoder();
+    const parser = createParser({
+      onEvent: (event) => {
+        this.events.push(event);
+        this.lastEventId = event.id ?? this.lastEventId;
+      },
+      onComment: () => {
+        this.comments++;
+      },
+      onError: (error) => {
+        throw error;
+      },
+    });
+    const feed = (): void => {
+      for (; this.#fed < reply.parts.length; this.#fed++) {
+        parser.feed(decoder.decode(reply.parts[this.#fed], { stream: true }));
+      }
+      this.changed();
+    };
+    reply.onChange(feed);
+    feed();
+  }
+
+  /** Waits for this many events in all, and answers the last of them. */
+  async event(count: number): Promise<EventSourceMessage & { json: unknown }> {
+    await this.until(`event ${count}`, () => this.events.length >= count);
+    const event = this.events[count - 1] as EventSourceMessage;
+    return { ...event, json: JSON.parse(event.data) as unknown };
+  }
+
+  /** Names of all events so far. */
+  get names(): readonly (string | undefined)[] {
+    return this.events.map(({ event }) => event);
+  }
+
+  protected override describe(): string {
+    const state = this.reply.over ?? 'open';
+    return `${this.names.slice(-20).join(' ')} (${this.events.length}), ${this.comments} comments, ${state}`;
+  }
+}

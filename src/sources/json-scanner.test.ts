@@ -298,6 +298,18 @@ describe('JSON scanner, errors', () => {
     }
   });
 
+  // fails when the check in #flush is removed: the item would be kept until its end came
+  it('refuses an item that is too large before it has ended', () => {
+    const scanner = new ItemScanner({
+      origin: ORIGIN,
+      sections: SECTIONS,
+      limits: { ...JSON_LIMITS, recordBytesMax: 64 },
+    });
+    scanner.push(Buffer.from('{"flags":{"a":{"x":"'));
+    scanner.push(Buffer.alloc(50, 'y'));
+    expect(() => scanner.push(Buffer.alloc(50, 'y'))).toThrow('one item may have 64 bytes, got more');
+  });
+
   it('refuses a key that is too long', () => {
     expect(failureOf(`{"flags":{"${'k'.repeat(65_535)}":{}}}`)).toBe(
       'Cannot read x.json:1:65548: a key may have 65536 bytes, got 65537',

@@ -196,6 +196,12 @@ describe("files under the vendor's names", () => {
     });
   });
 
+  it('takes a connection time of 0 as none', async () => {
+    expect(
+      configOf(await load(`${ARCHIVE}[Main]\nmaxClientConnectionTime = 0\n`)).flags.connectionMsMax,
+    ).toBeUndefined();
+  });
+
   it('sends browsers of a private instance to its own address', async () => {
     const custom = configOf(await load(`${ARCHIVE}[Main]\nbaseUri = https://ld.example.com\n`));
     expect(custom.upstream).toMatchObject({

@@ -52,8 +52,20 @@ describe('the memory limit', () => {
       'cgroup v1',
     ],
     [
+      'the limit of the group itself, when that is the least',
+      {
+        '/proc/self/cgroup': '0::/a/b\n',
+        '/sys/fs/cgroup/a/b/memory.max': '1000000000',
+        '/sys/fs/cgroup/a/memory.max': '2000000000',
+        '/sys/fs/cgroup/memory.max': '3000000000',
+      },
+      1_000_000_000,
+      'cgroup v2',
+    ],
+    // A group outside the container's own view: its files are not this process's limits.
+    [
       'a path that leads out',
-      { '/proc/self/cgroup': '0::/../../x', '/sys/fs/cgroup/memory.max': '77' },
+      { '/proc/self/cgroup': '0::/../x', '/sys/fs/cgroup/../x/memory.max': '5', '/sys/fs/cgroup/memory.max': '77' },
       77,
       'cgroup v2',
     ],

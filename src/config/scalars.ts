@@ -34,14 +34,13 @@ function scalar<T>(read: (value: unknown) => Parsed<T>, shown: (value: unknown) 
   });
 }
 
-/** A scalar as its text; a list or a mapping has none. Numbers without a unit are no durations, except 0. */
+/** A scalar as its text; a list or a mapping has none. */
 function textOf(value: unknown): string {
   return typeof value === 'string' || typeof value === 'number' ? String(value) : '';
 }
 
 function durationIn(value: unknown, range: Range): Parsed<number> {
-  const text = typeof value === 'number' && value !== 0 ? '' : textOf(value);
-  return within(parseDuration(text), range, formatDuration);
+  return within(parseDuration(textOf(value)), range, formatDuration);
 }
 
 function within(parsed: Parsed<number>, range: Range, write: (value: number) => string): Parsed<number> {

@@ -21,6 +21,7 @@ export interface Machine {
 /** The names a configuration was written under: they decide what an unset limit means. */
 export type Origin = 'yaml' | 'vendor' | 'default';
 
+/** How much is logged: this level and everything above it. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'none';
 
 /** Least TLS version accepted. */
@@ -133,6 +134,7 @@ export interface FileSource {
   readonly allowedHeaders: readonly string[];
 }
 
+/** Where flags come from. */
 export type FlagSource = ArchiveSource | FileSource;
 
 /** The feature-flag front and its sources. */
@@ -199,6 +201,7 @@ export interface UpstreamConfig {
   readonly clientSideBaseUri: string;
 }
 
+/** What is logged, and how it looks. */
 export interface LogConfig {
   readonly level: LogLevel;
   readonly format: 'json' | 'pretty';

@@ -341,6 +341,7 @@ describe('the environment', () => {
   });
 
   it('refuses obsolete variables that would be missed', () => {
+    expect(fromVariables({ EVENTS_SAMPLING_INTERVAL: '' }).problems.list()).toEqual([]);
     expect(fromVariables({ USE_REDIS: '1', REDIS_TTL: '3' }).problems.list()).toEqual([
       { severity: 'error', where: 'REDIS_TTL', message: 'no longer supported: use CACHE_TTL' },
     ]);

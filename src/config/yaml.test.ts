@@ -278,6 +278,16 @@ describe('what is wrong, with its line and column', () => {
     expect(problems.map(({ where }) => where)).toEqual(['hg.yaml:2:9', 'hg.yaml:3:3', 'hg.yaml:4:9', 'hg.yaml:6:14']);
   });
 
+  it('is only the syntax, while the file is no YAML', async () => {
+    const { problems } = await load('a: 1\na: 2\n');
+    expect(problems.map(({ message }) => message)).toEqual(['not valid YAML: Map keys must be unique']);
+  });
+
+  it('stands where an alias points to', async () => {
+    const { problems } = await load('flags:\n  sources:\n    - &one { type: archive, path: 1 }\n    - *one\n');
+    expect(problems.map(({ where }) => where)).toEqual(['hg.yaml:3:35', 'hg.yaml:3:35']);
+  });
+
   it('never repeats a key', async () => {
     const { problems } = await load(
       'flags:\n  sources:\n    - { type: file, name: a, paths: b, sdkKey: "sdk 1234567890" }\n',

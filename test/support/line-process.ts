@@ -1,6 +1,5 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createInterface } from 'node:readline';
 
 /** One line of a program's standard output, read as a JSON object. */
 export type Line = Readonly<Record<string, unknown>>;
@@ -28,6 +27,7 @@ export class LineProcess {
   readonly #waiters = new Set<Waiter>();
   readonly #closed: Promise<unknown>;
   #stderr = '';
+  #begun = '';
   #ended = false;
 
   constructor(options: LineProcessOptions) {
@@ -39,7 +39,8 @@ export class LineProcess {
     });
     // a program that has ended no longer takes input: its end is told by 'close'
     this.#child.stdin.on('error', () => {});
-    createInterface({ input: this.#child.stdout }).on('line', (text) => this.#take(text));
+    // not node:readline: from Node 24 on it ends a line at U+2028 too, which stands unescaped in JSON
+    this.#child.stdout.setEncoding('utf8').on('data', (text: string) => this.#split(text));
     this.#child.on('error', (error) => this.#end(error.message));
     this.#child.on('close', (code, signal) => this.#end(signal ?? `exit code ${code}`));
   }
@@ -87,6 +88,12 @@ export class LineProcess {
     await this.#closed;
     clearTimeout(timer);
     return { code: this.#child.exitCode, signal: this.#child.signalCode };
+  }
+
+  #split(text: string): void {
+    const lines = (this.#begun + text).split('\n');
+    this.#begun = lines.pop() ?? '';
+    for (const line of lines) this.#take(line);
   }
 
   #take(text: string): void {

@@ -9,6 +9,8 @@ import { ROOT } from './support/files.ts';
 const FOLDER = 'test/.examples';
 const COMPILE_MS_MAX = 60_000;
 const PRINT_MS_MAX = 5000;
+/** The first example of a room loads the room. */
+const RUN_MS_MAX = 30_000;
 
 const examples = readExamples(FOLDER);
 const pathOf = (example: Example): string => `${ROOT}${FOLDER}/${example.print}.ts`;
@@ -55,14 +57,20 @@ describe('the examples in doc comments', () => {
     COMPILE_MS_MAX,
   );
 
-  it.each(examples.filter(({ runs }) => runs))('print what they say: $place', async (example) => {
-    const printed = new Map<number, string[]>();
-    vi.stubGlobal(example.print, (line: number, ...values: unknown[]) => {
-      const text = formatWithOptions({ breakLength: Infinity, compact: true }, ...values);
-      printed.set(line, [...(printed.get(line) ?? []), text]);
-    });
-    await import(pathOf(example));
-    // an example may print from a timer or a promise that it does not wait for
-    await vi.waitFor(() => expect(outputs(example, printed)).toEqual(expectations(example)), { timeout: PRINT_MS_MAX });
-  });
+  it.each(examples.filter(({ runs }) => runs))(
+    'print what they say: $place',
+    { timeout: RUN_MS_MAX },
+    async (example) => {
+      const printed = new Map<number, string[]>();
+      vi.stubGlobal(example.print, (line: number, ...values: unknown[]) => {
+        const text = formatWithOptions({ breakLength: Infinity, compact: true }, ...values);
+        printed.set(line, [...(printed.get(line) ?? []), text]);
+      });
+      await import(pathOf(example));
+      // an example may print from a timer or a promise that it does not wait for
+      await vi.waitFor(() => expect(outputs(example, printed)).toEqual(expectations(example)), {
+        timeout: PRINT_MS_MAX,
+      });
+    },
+  );
 });

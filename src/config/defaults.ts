@@ -82,7 +82,8 @@ export function deepFreeze<T>(value: T): T {
  * The configuration of someone who configured nothing: port 8030, `limits: auto`, no sources.
  *
  * @example
- * const config = { ...defaultConfig(), flags: { ...defaultConfig().flags, sources: [source] } };
+ * const config = defaultConfig();
+ * console.log(config.server.port, config.limits.mode, config.flags.sources); // 8030 auto []
  */
 export function defaultConfig(machine: Machine = thisMachine()): Config {
   return deepFreeze(draftConfig(machine));

@@ -83,10 +83,9 @@ function off({ flags: front, limits, server, events, exit }: Config): string[] {
  * What will happen under this configuration, in plain lines. Keys show their last four characters only.
  *
  * @example
- * console.log(describeConfig(config));
- * // Configuration: headgate.yaml (our own names)
- * // Listens on: every address, port 8030, HTTP/1.1 and HTTP/2, no TLS
- * // ...
+ * const lines = describeConfig(defaultConfig()).split('\n');
+ * console.log(lines[0]); // Configuration: no file (defaults)
+ * console.log(lines[1]); // Listens on: every address, port 8030, HTTP/1.1 and HTTP/2, no TLS
  */
 export function describeConfig(config: Config): string {
   return [

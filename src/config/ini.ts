@@ -210,8 +210,9 @@ class IniReader {
  * Reads the vendor's file into entries, in order. Lines that cannot be read are reported, each with its number, and left out.
  *
  * @example
- * readIni('[Main]\nport = 8030 ; the default', 'relay.conf', problems);
- * // [{ section: 'Main', key: undefined, ... }, { section: 'Main', key: 'port', value: '8030', line: 2, ... }]
+ * const problems = new Problems();
+ * const [, port] = readIni('[Main]\nport = 8030 ; the default', 'relay.conf', problems);
+ * console.log(port?.section, port?.key, port?.value, port?.line); // Main port 8030 2
  */
 export function readIni(text: string, file: string, problems: Problems): readonly IniEntry[] {
   const reader = new IniReader(text);

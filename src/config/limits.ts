@@ -130,7 +130,8 @@ function resolveAuto(spec: LimitsSpec, machine: Machine): LimitsConfig {
  * - `off`: no limit, no refusal, no delivery deadline. The turn's ration and the low-water mark stay.
  *
  * @example
- * resolveLimits({ mode: 'auto' }, { memoryLimitBytes: 512 * 2 ** 20, lowWater: true }).slots; // 512
+ * const limits = resolveLimits({ mode: 'auto', queue: 9 }, { memoryLimitBytes: 512 * 2 ** 20, lowWater: true });
+ * console.log(limits.slots, limits.queue); // 512 9
  */
 export function resolveLimits(mode: LimitsSpec | LimitsSpec['mode'], machine: Machine): LimitsConfig {
   const spec = typeof mode === 'string' ? { mode } : mode;
@@ -152,8 +153,8 @@ function capText(limits: LimitsConfig): string {
  *
  * @example
  * const machine = { memoryLimitBytes: 512 * 2 ** 20, lowWater: true };
- * explainLimits(resolveLimits('auto', machine), machine);
- * // 'auto: 512 slots (512MiB / 4 / 256KiB per delivery, within 32 to 4096), ...'
+ * const [slots] = explainLimits(resolveLimits('auto', machine), machine).split('), ');
+ * console.log(slots); // auto: 512 slots (512MiB / 4 / 256KiB per delivery, within 32 to 4096
  */
 export function explainLimits(limits: LimitsConfig, machine: Machine): string {
   if (!limits.enabled)

@@ -154,8 +154,12 @@ class Loader {
  * wrong is reported, each with its line.
  *
  * @example
- * const { config, problems } = await loadConfig({ file: 'headgate.yaml', env: process.env, fromEnv: false });
- * for (const { severity, where, message } of problems) console.error(`${severity}: ${where}: ${message}`);
+ * const { config } = await loadConfig({ env: { FILE_DATA_SOURCE: 'flags.tar.gz', PORT: '9000' }, fromEnv: true });
+ * console.log(config?.server.port); // 9000
+ *
+ * const text = '[Main]\nprot = 9000';
+ * const { problems } = await loadConfig({ file: 'relay.conf', readFile: async () => text, fromEnv: false });
+ * console.log(problems[0]?.where); // relay.conf:2
  */
 export async function loadConfig(options: LoadOptions): Promise<Loaded> {
   return await new Loader(options).load();

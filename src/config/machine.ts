@@ -61,7 +61,9 @@ function leastLimit(reads: MachineReads, directory: string, path: string, file: 
  * The memory this process may use: the limit of its container or service (cgroup v2, then v1), else the machine's memory.
  *
  * @example
- * machineMemory().memoryLimitBytes; // 536870912 in a container with 512 MiB
+ * const files = new Map([['/sys/fs/cgroup/memory.max', '536870912']]);
+ * const memory = machineMemory({ readFile: (path) => files.get(path), totalBytes: () => 8 * 2 ** 30 });
+ * console.log(memory.memoryLimitBytes, memory.source); // 536870912 cgroup v2
  */
 export function machineMemory(reads: MachineReads = systemReads): MachineMemory {
   const membership = reads.readFile(MEMBERSHIP_PATH) ?? '';

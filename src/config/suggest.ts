@@ -28,7 +28,7 @@ function distance(left: string, right: string): number {
  * The known name that `name` was probably meant to be, or undefined. Case, `-` and `_` do not count.
  *
  * @example
- * closest('heartbeatIntervall', ['heartbeatInterval', 'port']); // 'heartbeatInterval'
+ * console.log(closest('heartbeatIntervall', ['heartbeatInterval', 'port'])); // heartbeatInterval
  */
 export function closest(name: string, known: Iterable<string>): string | undefined {
   if (name.length > NAME_LENGTH_MAX) return undefined;

@@ -29,8 +29,8 @@ function bad(expected: string): { readonly ok: false; readonly expected: string 
  * Reads a duration as Go writes it, in milliseconds: `3m`, `500ms`, `1h30m`, `1.5s`, `-3s`, `0`.
  *
  * @example
- * parseDuration('1h30m'); // { ok: true, value: 5_400_000 }
- * parseDuration('90'); // { ok: false, expected: 'a duration such as 500ms, 10s, 3m or 1h30m' }
+ * console.log(parseDuration('1h30m')); // { ok: true, value: 5400000 }
+ * console.log(parseDuration('90')); // { ok: false, expected: 'a duration such as 500ms, 10s, 3m or 1h30m' }
  */
 export function parseDuration(text: string): Parsed<number> {
   if (text.length > TEXT_LENGTH_MAX) return bad(DURATION_EXPECTED);
@@ -53,7 +53,7 @@ export function parseDuration(text: string): Parsed<number> {
  * Writes milliseconds as {@link parseDuration} reads them, in the fewest parts.
  *
  * @example
- * formatDuration(5_400_000); // '1h30m'
+ * console.log(formatDuration(5_400_000)); // 1h30m
  */
 export function formatDuration(ms: number): string {
   if (ms === Number.POSITIVE_INFINITY) return 'no limit';
@@ -84,7 +84,7 @@ const BYTES_EXPECTED = 'a size in bytes such as 65536, 64KiB, 1MiB or 10MB';
  * Reads a size in bytes: `65536`, `64KiB`, `1.5MiB`, `10MB`.
  *
  * @example
- * parseBytes('64KiB'); // { ok: true, value: 65536 }
+ * console.log(parseBytes('64KiB')); // { ok: true, value: 65536 }
  */
 export function parseBytes(text: string): Parsed<number> {
   const match = text.length > TEXT_LENGTH_MAX ? null : /^(\d+(?:\.\d+)?) ?([A-Za-z]*)$/.exec(text);
@@ -98,7 +98,7 @@ export function parseBytes(text: string): Parsed<number> {
  * Reads a size the way the vendor does: a whole number and a binary unit, `5MiB`. `KB` and `MB` are binary there too.
  *
  * @example
- * parseVendorBytes('100MiB'); // { ok: true, value: 104857600 }
+ * console.log(parseVendorBytes('100MiB')); // { ok: true, value: 104857600 }
  */
 export function parseVendorBytes(text: string): Parsed<number> {
   const expected = 'a number and a unit such as 100KiB or 5MiB';
@@ -113,7 +113,7 @@ export function parseVendorBytes(text: string): Parsed<number> {
  * Writes a size as {@link parseBytes} reads it, in the largest binary unit that is exact or reads well.
  *
  * @example
- * formatBytes(65536); // '64KiB'
+ * console.log(formatBytes(65536)); // 64KiB
  */
 export function formatBytes(bytes: number): string {
   if (bytes === Number.POSITIVE_INFINITY) return 'no limit';
@@ -164,7 +164,7 @@ export function parseList(text: string): readonly string[] {
  * A key that is too short to spare four characters is hidden whole.
  *
  * @example
- * maskKey('sdk-11111111-2222-3333-4444-555555556789'); // '...6789'
+ * console.log(maskKey('sdk-11111111-2222-3333-4444-555555556789')); // ...6789
  */
 export function maskKey(key: string): string {
   return key.length < 8 ? '...' : `...${key.slice(-4)}`;

@@ -69,17 +69,20 @@ export class DataSet {
   readonly #listeners = new Set<{ readonly run: (event: DataSetEvent) => void }>();
   #snapshot: Snapshot;
   #clock = 0n;
+  readonly #firstClock: bigint;
   #ready = false;
   /** The last write asked for: the next one begins when it is done. */
   #turn: Promise<unknown> = Promise.resolve();
 
   /** @throws HeadgateError HG_OPTION for an option that cannot be used. */
   constructor(options: DataSetOptions) {
-    const { name, kinds, logMaxBatches, logMaxBytes, tombstonesMax, firstOffset, tombstones } = checkedOptions(options);
+    const { name, kinds, logMaxBatches, logMaxBytes, tombstonesMax, firstOffset, firstClock, tombstones } =
+      checkedOptions(options);
     this.name = name;
     this.kinds = kinds;
     const parts = new Map(kinds.map((kind) => [kind, emptyPart(kind)]));
     this.#tombstones = new Tombstones(tombstonesMax);
+    this.#firstClock = BigInt(firstClock);
     for (const { kind, key, version } of tombstones) {
       this.#tombstones.bury(kind, key, version);
       this.#clock += BigInt(version);
@@ -135,20 +138,37 @@ export class DataSet {
    * What a client that comes back with a position needs. A position of another view is not known here: compare its
    * view first.
    *
-   * @param o - `frozen`: the client may hold more than its position says, as its position is of long ago; it is
-   *   'current' only when the log proves that nothing was touched since the data set first held that digest
+   * @param o - `frozen`: the client may hold more than its position says, as it names one of long ago. Its digest alone
+   *   proves nothing then: it is 'current' only when the log shows the very state at which the position was given out,
+   *   and nothing touched since.
    */
   since(position: Position | undefined, o: { readonly frozen?: boolean } = {}): Since {
     if (position === undefined || !this.#ready) return { kind: 'full' };
-    if (o.frozen !== true && position.digest === this.#snapshot.digest) return { kind: 'current' };
-    const state = this.#log.stateOf(position.digest);
-    if (state === undefined) return { kind: position.clock > this.#snapshot.clock ? 'ahead' : 'full' };
-    return state === this.#log.next ? { kind: 'current' } : this.#log.since(state);
+    const { digest, clock } = this.#snapshot;
+    if (o.frozen !== true && position.digest === digest) return { kind: 'current' };
+    const state =
+      o.frozen === true
+        ? this.#log.stateAt(position.digest, position.clock, clock)
+        : this.#log.stateOf(position.digest);
+    if (state === this.#log.next) return { kind: 'current' };
+    if (state !== undefined) return this.#log.since(state);
+    return { kind: position.clock > clock && position.digest !== digest ? 'ahead' : 'full' };
   }
 
   /** The deletions that are remembered, oldest first: what a store keeps beside the items. */
   tombstones(): Iterable<Tombstone> {
     return this.#tombstones;
+  }
+
+  /**
+   * What a client that was sent everything before `offset` needs; nothing to send when that is the newest. Undefined when
+   * the log does not reach back that far, or was broken since.
+   *
+   * @example
+   * const catchUp = dataSet.sinceOffset(client.cursor); // { from: 41, to: 45, keys: [...], bytes: 812, ... }
+   */
+  sinceOffset(offset: number): CatchUp | undefined {
+    return offset >= this.#log.first && offset <= this.#log.next ? this.#log.since(offset) : undefined;
   }
 
   /** Holds the snapshot of now until it is released: for a delivery, from when it was admitted to its last byte. */
@@ -234,6 +254,7 @@ export class DataSet {
     await this.#bury(resolved, slices);
     const { changes, rise } = resolved;
     this.#clock += rise;
+    if (!this.#ready && this.#clock < this.#firstClock) this.#clock = this.#firstClock;
     const draft = { parts, retired, clock: safe(this.#clock) };
     if (!this.#ready || resolved.broken) return this.#reset(draft, changes.length);
     if (changes.length > 0) return this.#append(draft, changes, slices);

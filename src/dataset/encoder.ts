@@ -12,6 +12,12 @@ export interface Encoded {
   readonly length: number;
 }
 
+/** What the trailer of a gzip member must say of bytes: their CRC-32, and how many there are. */
+export interface Checksum {
+  readonly crc: number;
+  readonly length: number;
+}
+
 /** How texts and pages become the bytes of one encoding. One per payload: it remembers what passed. */
 export interface Encoder {
   readonly head: readonly Uint8Array[];
@@ -22,6 +28,8 @@ export interface Encoder {
   /** Told of everything that is sent, in order. */
   sent(encoded: Encoded): void;
   tail(): readonly Uint8Array[];
+  /** Of everything that was sent, before compression; zeros where nothing is compressed. */
+  readonly checksum: Checksum;
   /** Bytes of what stands around the pages, known without work, else undefined. */
   frameBytes(texts: readonly string[]): number | undefined;
   /** Bytes of a page, known without work, else undefined, and whether it shows anything. */
@@ -29,8 +37,9 @@ export interface Encoder {
   separatorBytes(text: string): number;
 }
 
-export function encoderFor(encoding: Encoding): Encoder {
-  return encoding === 'identity' ? identity : new GzipEncoder();
+/** @param framed - whether a compressed payload is a whole gzip member, or blocks within one of the caller's */
+export function encoderFor(encoding: Encoding, framed: boolean): Encoder {
+  return encoding === 'identity' ? identity : new GzipEncoder(framed);
 }
 
 /** Nothing to remember, so one serves all. */
@@ -41,6 +50,7 @@ const identity: Encoder = {
   separator: plain,
   sent: () => {},
   tail: () => [],
+  checksum: { crc: 0, length: 0 },
   frameBytes: (texts) => texts.reduce((bytes, text) => bytes + Buffer.byteLength(text), 0),
   pageKnown: (leaf, shape) => leaf.measured(shape),
   separatorBytes: (text) => Buffer.byteLength(text),
@@ -53,11 +63,21 @@ function plain(text: string): Encoded {
 const NOTHING: Encoded = { entries: 0, parts: [], crc: 0, length: 0 };
 
 class GzipEncoder implements Encoder {
-  readonly head: readonly Uint8Array[] = [gzipHeader()];
+  readonly head: readonly Uint8Array[];
+  readonly #framed: boolean;
   #crc = 0;
   #length = 0;
   /** Texts that were compressed for their length must be sent as they were measured. */
   readonly #texts = new Map<string, Encoded>();
+
+  constructor(framed: boolean) {
+    this.#framed = framed;
+    this.head = framed ? [gzipHeader()] : [];
+  }
+
+  get checksum(): Checksum {
+    return { crc: this.#crc, length: this.#length };
+  }
 
   text(text: string): Encoded | Promise<Encoded> {
     if (text === '') return NOTHING;
@@ -81,11 +101,11 @@ class GzipEncoder implements Encoder {
   }
 
   tail(): readonly Uint8Array[] {
-    return [gzipTrailer(this.#crc, this.#length)];
+    return this.#framed ? [gzipTrailer(this.#crc, this.#length)] : [];
   }
 
   frameBytes(texts: readonly string[]): number | undefined {
-    let bytes = gzipHeader().length + gzipTrailer(0, 0).length;
+    let bytes = this.#framed ? gzipHeader().length + gzipTrailer(0, 0).length : 0;
     for (const text of texts) {
       const known = text === '' ? 0 : (storedBytes(Buffer.byteLength(text)) ?? this.#bytesOf(text));
       if (known === undefined) return undefined;

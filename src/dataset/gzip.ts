@@ -1,4 +1,4 @@
-import { constants, crc32, deflateRaw } from 'node:zlib';
+import { constants, crc32, deflateRaw, deflateRawSync } from 'node:zlib';
 
 /**
  * A piece of a gzip member that can be decoded on its own: whole DEFLATE blocks, ended at a byte border, that refer to
@@ -56,6 +56,19 @@ export function deflateBlock(bytes: Uint8Array): Promise<GzipBlock> {
       else reject(error);
     });
   });
+}
+
+/**
+ * The same at once, for what is sent as soon as it is made: a change of a few kilobytes. A quarter of a megabyte takes
+ * about 5 ms, during which nothing else happens.
+ *
+ * @example
+ * const { block } = deflateBlockSync(Buffer.from('event: patch\n\n'));
+ */
+export function deflateBlockSync(bytes: Uint8Array): GzipBlock {
+  if (bytes.length < STORED_BYTES_WORTH) return storedBlock(bytes);
+  const block = deflateRawSync(bytes, { level: LEVEL, finishFlush: constants.Z_FULL_FLUSH });
+  return { block: new Uint8Array(block), crc: crc32(bytes), length: bytes.length };
 }
 
 /**

@@ -1,11 +1,12 @@
 export { crc32Combine } from './crc32.ts';
 export { DataSet, type DataSetEvent, type LogView, type Outcome, type Since } from './dataset.ts';
-export { deflateBlock, type GzipBlock, gzipHeader, gzipTrailer, storedBlock } from './gzip.ts';
+export type { Checksum } from './encoder.ts';
+export { deflateBlock, deflateBlockSync, type GzipBlock, gzipHeader, gzipTrailer, storedBlock } from './gzip.ts';
 export type { Change, Item } from './item.ts';
 export type { Encoding } from './leaf.ts';
 export type { Batch, CatchUp } from './log.ts';
 export type { DataSetOptions } from './options.ts';
-export { type Payload, payloadOf } from './payload.ts';
+export { type Payload, type PayloadOptions, payloadOf } from './payload.ts';
 export type { Pin } from './pins.ts';
 export { formatPosition, type Position, parsePosition } from './position.ts';
 export type { Versions } from './resolve.ts';

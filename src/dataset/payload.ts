@@ -1,5 +1,5 @@
 import { Slices } from '../kernel/index.ts';
-import { type Encoded, type Encoder, encoderFor } from './encoder.ts';
+import { type Checksum, type Encoded, type Encoder, encoderFor } from './encoder.ts';
 import { type Encoding, type Leaf, PART_BYTES_MAX } from './leaf.ts';
 import type { Piece, Plan, Shape } from './shape.ts';
 import type { Snapshot } from './snapshot.ts';
@@ -18,6 +18,8 @@ export interface Payload {
    * be asked for again. Throws, or rejects, what a shape's `entry` throws.
    */
   next(): readonly Uint8Array[] | Promise<readonly Uint8Array[]> | undefined;
+  /** Of everything that `next()` gave, before compression; zeros where nothing is compressed. */
+  readonly checksum: Checksum;
   /** Encodes all of it, in slices, and says how many bytes it takes on the wire. Where `next()` stands does not change. */
   prepare(): Promise<number>;
 }
@@ -39,10 +41,17 @@ const READ_AHEAD_PAGES = 3;
  * @example
  * const payload = payloadOf(dataSet.snapshot(), plan, 'identity');
  * for (let group = payload.next(); group !== undefined; group = payload.next()) write(await group);
+ * @param o - `framed: false`: the blocks alone, without the header and trailer of a gzip member, for a stream whose
+ *   member goes on after them; its trailer needs their `checksum`. Default true.
  */
-export function payloadOf(snapshot: Snapshot, plan: Plan, encoding: Encoding): Payload {
+export function payloadOf(snapshot: Snapshot, plan: Plan, encoding: Encoding, o: PayloadOptions = {}): Payload {
   snapshot.mark(plan, encoding);
-  return new PagedPayload(snapshot, plan, encoding);
+  return new PagedPayload(snapshot, plan, encoding, o.framed ?? true);
+}
+
+/** How a payload stands in its response. */
+export interface PayloadOptions {
+  readonly framed?: boolean;
 }
 
 class PagedPayload implements Payload {
@@ -59,13 +68,17 @@ class PagedPayload implements Payload {
   #ended = false;
   #bytes: number | undefined;
 
-  constructor(snapshot: Snapshot, plan: Plan, encoding: Encoding) {
+  constructor(snapshot: Snapshot, plan: Plan, encoding: Encoding, framed: boolean) {
     this.encoding = encoding;
     this.#snapshot = snapshot;
     this.#plan = plan;
-    this.#encoder = encoderFor(encoding);
+    this.#encoder = encoderFor(encoding, framed);
     this.#walk = new Walk(snapshot, plan.pieces);
     this.#ready = [...this.#encoder.head];
+  }
+
+  get checksum(): Checksum {
+    return this.#encoder.checksum;
   }
 
   get bytes(): number | undefined {

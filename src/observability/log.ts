@@ -1,6 +1,6 @@
 import pino from 'pino';
 import type { Clock } from '../kernel/index.ts';
-import { caughtUp, delivered, lost, refused } from '../protocols/launchdarkly/index.ts';
+import { caughtUp, delivered, failed, lost, refused } from '../protocols/launchdarkly/index.ts';
 import { Repeated } from './repeated.ts';
 
 /** The log of a process. */
@@ -51,6 +51,7 @@ export function openLog(options: LogOptions): Log {
       else if (outcome === 'error') logger.error({ ...fields, err: fact.error }, 'delivery error');
       else repeatedWarn.add(`cut/${environment}/${route}/${outcome}`, { what: `cut: ${outcome}`, ...fields });
     }),
+    failed.listen(({ error, ...fields }) => logger.error({ ...fields, err: error }, 'stream reset: a fault of ours')),
     caughtUp.listen((fact) => logger.debug(fact, 'caught up')),
     lost.listen((fact) =>
       repeatedWarn.add(`lost/${fact.environment}/${fact.route}`, { what: 'stream fell off the log', ...fact }),

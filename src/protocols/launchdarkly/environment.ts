@@ -1,6 +1,16 @@
 import { DataSet, type Item } from '../../dataset/index.ts';
-import { type Block, blockOf, encodeEvent, LiveGroup, type LiveLog } from '../../delivery/index.ts';
+import {
+  type Block,
+  blockOf,
+  encodeComment,
+  encodeEvent,
+  LiveGroup,
+  type LiveGroupOptions,
+  type LiveLog,
+} from '../../delivery/index.ts';
 import type { Clock, Timer } from '../../kernel/index.ts';
+import { CATCH_UP_BYTES_FREE } from './catch-up.ts';
+import { compressedBlock } from './compressed.ts';
 import type { EnvironmentInfo } from './credentials.ts';
 import { positionOf } from './positions.ts';
 import { type StreamClient, tellLost } from './streams.ts';
@@ -25,7 +35,21 @@ const TRIM_MS = 60_000;
 /** One view of one environment, followed live: a log of blocks made once for everybody, and who follows it. */
 export interface Feed {
   readonly view: StreamView;
-  readonly group: LiveGroup<StreamClient>;
+  readonly identity: LiveGroup<StreamClient>;
+  readonly gzip: LiveGroup<StreamClient>;
+}
+
+/** Where a stream finds its changes. */
+export function groupOf({ feed, compressed }: StreamClient): LiveGroup<StreamClient> {
+  return compressed === undefined ? feed.identity : feed.gzip;
+}
+
+/** What is done with streams that live changes alone do not bring up to date. Each keeps its place until then. */
+export interface FollowUp {
+  /** It needs a full copy: its first data, or the log is broken. */
+  readonly refresh: (client: StreamClient) => void;
+  /** It has everything before this offset, and misses so much that it needs a slot. */
+  readonly catchUp: (client: StreamClient, offset: number) => void;
 }
 
 /** One environment: who it is, what it holds, and who follows it. */
@@ -37,38 +61,42 @@ export class Environment {
   readonly objects: Feed;
   /** Streams that are open and have no data yet: they get heartbeats and nothing else. */
   readonly waiting: LiveGroup<StreamClient>;
+  readonly waitingCompressed: LiveGroup<StreamClient>;
   /** Unix time of the last change of `state`, in milliseconds. */
   stateSinceMs: number = Date.now();
+  /** Streams whose first data has not come yet; they are among those that wait. */
+  readonly #expecting = new Set<StreamClient>();
   /** Offset of the latest break in the log: whoever holds data from before it needs a full copy. */
   #brokenAt = 0;
-  readonly #onReset: (client: StreamClient) => void;
+  readonly #follow: FollowUp;
   readonly #unsubscribe: () => void;
   #trimTimer: Timer;
 
-  /** @param onReset - called for each followed stream whose data cannot be brought up to date by changes. */
-  constructor(info: EnvironmentInfo, options: EnvironmentOptions, onReset: (client: StreamClient) => void) {
+  /** @param follow - what is done with streams that live changes alone do not bring up to date. */
+  constructor(info: EnvironmentInfo, options: EnvironmentOptions, follow: FollowUp) {
     this.info = info;
-    this.#onReset = onReset;
+    this.#follow = follow;
     this.data = new DataSet({
       name: info.id,
       kinds: KINDS,
       logMaxBatches: options.logBatchesMax,
       logMaxBytes: options.logBytesMax,
     });
-    const group = (log: LiveLog): LiveGroup<StreamClient> =>
-      new LiveGroup<StreamClient>({
-        log,
-        clock: options.clock,
-        heartbeatMs: options.heartbeatMs,
-        onLost: tellLost,
-        ...(options.connectionMsMax === undefined ? {} : { clientMsMax: options.connectionMsMax }),
-      });
-    const feed = (view: StreamView, name: string): Feed => ({ view, group: group(new ViewLog(this.data, view, name)) });
+    const feed = (view: StreamView, name: string): Feed => ({
+      view,
+      identity: identityGroup(new ViewLog(this.data, view, { name, frame: blockOf }), options),
+      gzip: gzipGroup(new ViewLog(this.data, view, { name: `${name}/gzip`, frame: compressedBlock }), options),
+    });
     this.all = feed(ALL_STREAM, 'all');
     this.flags = feed(FLAGS_STREAM, 'flags');
     this.objects = feed(OBJECTS_STREAM, 'objects');
-    this.waiting = group(NOTHING_TO_SAY);
-    const unsubscribe = this.data.subscribe((event) => (event.type === 'batch' ? this.#publish() : this.#restart()));
+    this.waiting = identityGroup(NOTHING_TO_SAY, options);
+    this.waitingCompressed = gzipGroup(NOTHING_TO_SAY, options);
+    const unsubscribe = this.data.subscribe((event) => {
+      if (event.type === 'reset') this.#restart();
+      else if (event.batch.bytes < CATCH_UP_BYTES_FREE) this.#publish();
+      else this.#hold();
+    });
     const stopFreed = this.data.onFreed(options.onPinnedDropped);
     this.#unsubscribe = () => {
       unsubscribe();
@@ -81,17 +109,30 @@ export class Environment {
     this.#trimTimer = options.clock.after(TRIM_MS, trim);
   }
 
-  get feeds(): readonly Feed[] {
-    return [this.all, this.flags, this.objects];
-  }
-
   /** Takes over everything that the source holds now. Streams that waited for the first data get it. */
   async load(items: Iterable<Item> | AsyncIterable<Item>, versions: 'source' | 'effective'): Promise<void> {
     const first = !this.data.ready;
     await this.data.replace(items, versions);
     if (!first) return;
     this.stateSinceMs = Date.now();
-    for (const client of this.waiting.takeAll()) this.#onReset(client);
+    for (const client of this.#expecting) {
+      this.stopWaiting(client);
+      if (!client.channel.dead) this.#follow.refresh(client);
+    }
+    this.#expecting.clear();
+  }
+
+  /** Keeps an open stream alive with heartbeats until it is its turn; with `expecting`, until there is data. */
+  wait(client: StreamClient, expecting = false): void {
+    this.#waitingFor(client).add(client.channel, 0, client);
+    if (!expecting) return;
+    this.#expecting.add(client);
+    client.channel.onClose(() => this.#expecting.delete(client));
+  }
+
+  /** Ends that: whoever waited is sent to again. */
+  stopWaiting(client: StreamClient): void {
+    this.#waitingFor(client).remove(client.channel);
   }
 
   /** Whether changes alone can bring data of this offset up to date, as far as versions are concerned. */
@@ -101,7 +142,7 @@ export class Environment {
 
   /** How many streams are open. */
   get streams(): number {
-    return this.feeds.reduce((sum, { group }) => sum + group.size, this.waiting.size);
+    return this.#groups().reduce((sum, { size }) => sum + size, 0);
   }
 
   /** Stops following the data and closes every stream. */
@@ -113,27 +154,77 @@ export class Environment {
 
   /** Closes every stream, spread over `overMs` milliseconds. FDv2 is told goodbye immediately before. */
   async closeStreams(overMs: number): Promise<void> {
-    await Promise.all([
-      this.all.group.closeAll({ overMs }),
-      this.flags.group.closeAll({ overMs }),
-      this.objects.group.closeAll({ overMs, last: GOODBYE }),
-      this.waiting.closeAll({ overMs }),
-    ]);
+    await Promise.all(
+      this.#groups().map((group) => {
+        if (group === this.objects.identity) return group.closeAll({ overMs, last: GOODBYE });
+        if (group === this.objects.gzip) return group.closeAll({ overMs, last: GOODBYE_COMPRESSED });
+        return group.closeAll({ overMs });
+      }),
+    );
+  }
+
+  #groups(): readonly LiveGroup<StreamClient>[] {
+    const feeds = [this.all, this.flags, this.objects];
+    return [...feeds.flatMap(({ identity, gzip }) => [identity, gzip]), this.waiting, this.waitingCompressed];
+  }
+
+  #waitingFor(client: StreamClient): LiveGroup<StreamClient> {
+    return client.compressed === undefined ? this.waiting : this.waitingCompressed;
   }
 
   #publish(): void {
-    for (const { group } of this.feeds) group.publish();
+    for (const group of this.#groups()) group.publish();
+  }
+
+  /** A change as large as a copy is not sent to everybody at once: each gets it when it has a slot. */
+  #hold(): void {
+    this.#takeAll((client) => this.#follow.catchUp(client, client.live?.cursor ?? 0));
   }
 
   #restart(): void {
     this.#brokenAt = this.data.snapshot().offset;
-    for (const { group } of this.feeds) {
-      for (const client of group.takeAll()) this.#onReset(client);
+    this.#takeAll((client) => this.#follow.refresh(client));
+  }
+
+  #takeAll(then: (client: StreamClient) => void): void {
+    for (const { identity, gzip } of [this.all, this.flags, this.objects]) {
+      for (const client of [...identity.takeAll(), ...gzip.takeAll()]) then(client);
     }
   }
 }
 
-const GOODBYE: Block = blockOf(encodeEvent({ event: EVENT.goodbye, data: '{"reason":"restarting","silent":true}' }));
+function identityGroup(log: LiveLog, options: EnvironmentOptions): LiveGroup<StreamClient> {
+  return new LiveGroup<StreamClient>({ ...groupOptions(options), log });
+}
+
+/** Heartbeats and changes are compressed once; what differs per stream is a checksum of eight bytes. */
+function gzipGroup(log: LiveLog, options: EnvironmentOptions): LiveGroup<StreamClient> {
+  return new LiveGroup<StreamClient>({
+    ...groupOptions(options),
+    log,
+    heartbeat: HEARTBEAT_COMPRESSED,
+    onSent: ({ value }, block) => value.compressed?.sent(block),
+    closing: ({ value }) => value.compressed?.trailer() ?? NOTHING,
+  });
+}
+
+function groupOptions(options: EnvironmentOptions): Omit<LiveGroupOptions<StreamClient>, 'log'> {
+  return {
+    clock: options.clock,
+    heartbeatMs: options.heartbeatMs,
+    onLost: tellLost,
+    ...(options.connectionMsMax === undefined ? {} : { clientMsMax: options.connectionMsMax }),
+  };
+}
+
+const NOTHING = new Uint8Array(0);
+const HEARTBEAT_COMPRESSED: Block = compressedBlock(Buffer.from(encodeComment()));
+const GOODBYE_TEXT = encodeEvent({ event: EVENT.goodbye, data: '{"reason":"restarting","silent":true}' });
+const GOODBYE: Block = blockOf(GOODBYE_TEXT);
+const GOODBYE_COMPRESSED: Block = compressedBlock(Buffer.from(GOODBYE_TEXT));
+
+/** A batch of which this view shows nothing. */
+const EMPTY: Block = blockOf('');
 
 const NOTHING_TO_SAY: LiveLog = { first: 0, next: 0, block: () => undefined };
 
@@ -142,11 +233,14 @@ class ViewLog implements LiveLog {
   readonly #data: DataSet;
   readonly #view: StreamView;
   readonly #memoKey: string;
+  readonly #frame: (bytes: Uint8Array) => Block;
 
-  constructor(data: DataSet, view: StreamView, name: string) {
+  /** @param encoding - its name, which no other encoding of any view of this data has, and how it makes blocks. */
+  constructor(data: DataSet, view: StreamView, encoding: { name: string; frame: (bytes: Uint8Array) => Block }) {
     this.#data = data;
     this.#view = view;
-    this.#memoKey = `live/${name}`;
+    this.#memoKey = `live/${encoding.name}`;
+    this.#frame = encoding.frame;
   }
 
   get first(): number {
@@ -161,7 +255,8 @@ class ViewLog implements LiveLog {
     const batch = this.#data.log.at(offset);
     return batch?.memo(this.#memoKey, () => {
       const position = positionOf(batch, this.#view.name);
-      return blockOf([...this.#view.changes(batch.changes, position)].join(''));
+      const text = [...this.#view.changes(batch.changes, position)].join('');
+      return text === '' ? EMPTY : this.#frame(Buffer.from(text));
     });
   }
 }

@@ -23,3 +23,6 @@ export const caughtUp: Fact<ClientFact & { changes: number; bytes: number }> = n
 
 /** A stream was closed by us because it fell off the log, or was lost in the middle of its changes. */
 export const lost: Fact<ClientFact> = new Fact('headgate:flags.lost');
+
+/** A stream was reset because of a fault of ours. */
+export const failed: Fact<ClientFact & { error: unknown }> = new Fact('headgate:flags.failed');

@@ -52,7 +52,10 @@ export class FlagsFront {
   upsert(info: EnvironmentInfo): Environment {
     let environment = this.#environments.get(info.id);
     if (environment === undefined) {
-      environment = new Environment(info, this.#options, (client) => void this.#streams.refresh(client));
+      environment = new Environment(info, this.#options, {
+        refresh: (client) => void this.#streams.refresh(client),
+        catchUp: (client, offset) => void this.#streams.follow(client, offset),
+      });
       this.#environments.set(info.id, environment);
     }
     environment.info = info;

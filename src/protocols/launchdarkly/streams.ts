@@ -1,12 +1,13 @@
 import type { Slot } from '../../admission/index.ts';
 import { payloadOf, type Pin, type Snapshot } from '../../dataset/index.ts';
-import type { Channel, Exchange, Report } from '../../delivery/index.ts';
+import type { Channel, Exchange, LiveClient } from '../../delivery/index.ts';
 import { admit, factOf } from './admit.ts';
 import { bytesSource, CATCH_UP_BYTES_FREE, catchUpSource } from './catch-up.ts';
-import { type ClientInfo, clientOf } from './client.ts';
+import { acceptsGzip, type ClientInfo, clientOf } from './client.ts';
+import { CompressedStream } from './compressed.ts';
 import type { FrontOptions } from './deps.ts';
-import type { Environment, Feed } from './environment.ts';
-import { type ClientFact, caughtUp, lost } from './facts.ts';
+import { type Environment, type Feed, groupOf } from './environment.ts';
+import { type ClientFact, caughtUp, failed, lost } from './facts.ts';
 import { type Claim, claimOf, positionOf, type Start, startOf, unchanged, whileAhead } from './positions.ts';
 import { takesCatchUp } from './quirks.ts';
 import { type Charged, sendCharged } from './send.ts';
@@ -20,22 +21,29 @@ export interface StreamClient {
   readonly route: string;
   readonly info: ClientInfo;
   readonly channel: Channel;
+  /** Its gzip member, when it is compressed. */
+  readonly compressed: CompressedStream | undefined;
+  /** Its place in the log, since it first had one. */
+  live: LiveClient<StreamClient> | undefined;
 }
 
 /** Up to date, or changes away from it. */
 type Nearly = Exclude<Start, { kind: 'full' }>;
 
-type Opening = Omit<StreamClient, 'channel'> & { readonly exchange: Exchange };
+type Opening = Pick<StreamClient, 'environment' | 'feed' | 'route' | 'info'> & { readonly exchange: Exchange };
 
 /**
  * Streams, from the request to the last change.
  *
  * ```
- *  request ─► no data yet ──────────────────► wait ──────────────┐ first data
- *     │                                                          ▼
- *     ├─► up to date, small catch-up ──► write ──► follow ◄── full copy ◄─┐
- *     └─► full copy, large catch-up ──► slot ──► deliver ──┘   (slot)     │
- *                                                  follow ── log broken ──┘
+ *  request ─► no data yet ──────────────────► wait ───────────────┐ first data
+ *     │                                                           ▼
+ *     ├─► up to date, small catch-up ──► write ──► follow ◄── full copy ◄───┐
+ *     └─► full copy, large catch-up ──► slot ──► deliver ──┘   (slot)       │
+ *                                                  │  ▲                     │
+ *                            a change as large as  │  │ slot, deliver      │ log broken
+ *                            a catch-up            └──┘                    │
+ *                                                  └────────────────────────┘
  * ```
  */
 export class Streams {
@@ -49,8 +57,7 @@ export class Streams {
   async open(exchange: Exchange, environment: Environment, feed: Feed, route: string): Promise<void> {
     const opening: Opening = { environment, feed, route, info: clientOf(exchange), exchange };
     if (!environment.data.ready) {
-      const client = openStream(opening);
-      environment.waiting.add(client.channel, 0, client);
+      environment.wait(this.#openStream(opening), true);
       return;
     }
     const claim = claimOf(exchange, feed.view, opening.info.quirks.frozenBasis);
@@ -65,19 +72,49 @@ export class Streams {
   }
 
   /** Gives an open stream a full copy: its first data, or all of it again after a break in the log. */
-  async refresh(client: StreamClient): Promise<void> {
-    const { environment, channel } = client;
-    environment.waiting.add(channel, 0, client);
-    const controller = new AbortController();
-    channel.onClose(() => controller.abort());
-    const answer = await this.#front.limiter.acquire({
-      tenant: environment.info.id,
-      outsideQueueBound: true,
-      signal: controller.signal,
+  refresh(client: StreamClient): Promise<void> {
+    return orKill(client, async () => {
+      const slot = await this.#slotForOpen(client);
+      if (slot !== undefined) await this.#deliverFull(client, slot);
     });
-    environment.waiting.remove(channel);
-    if (answer.admitted) await this.#deliverFull(client, answer.slot);
-    else if (!channel.dead) channel.end();
+  }
+
+  /** Goes on with a stream that has everything before `offset`. */
+  follow(client: StreamClient, offset: number): Promise<void> {
+    return orKill(client, () => this.#follow(client, offset));
+  }
+
+  /**
+   * Lets a stream that has everything before `offset` follow the log. Where it misses as much as a large catch-up, it
+   * gets that first, with a slot; where the log does not reach back so far, a full copy.
+   *
+   * @param held - what it was sent last: of use when the log no longer reaches back to it
+   */
+  async #follow(client: StreamClient, offset: number, held?: Snapshot): Promise<void> {
+    const { environment, feed, channel } = client;
+    const { data } = environment;
+    if (channel.dead) return;
+    const missed = environment.unbrokenSince(offset) ? data.sinceOffset(offset) : undefined;
+    if (missed !== undefined && missed.bytes < CATCH_UP_BYTES_FREE) {
+      client.live = groupOf(client).add(channel, offset, client);
+      return;
+    }
+    const slot = await this.#slotForOpen(client);
+    if (slot === undefined) return;
+    using _slot = slot;
+    using pin = data.pin();
+    const unbroken = environment.unbrokenSince(offset);
+    const difference = unbroken && held !== undefined ? await data.difference(held) : undefined;
+    // the log as of now, unless it no longer reaches back: then the difference, which was made from a pinned copy
+    const changes = unbroken ? (data.sinceOffset(offset) ?? difference) : undefined;
+    if (changes === undefined) {
+      await this.#deliverFull(client, slot);
+      return;
+    }
+    const text = catchUpSource(feed.view.changes(changes.keys, positionOf(changes, feed.view.name)));
+    const source = client.compressed?.compress(text) ?? text;
+    if (!(await this.#send(client, { slot, source, what: 'catch-up' }))) return;
+    await this.#follow(client, changes.to, changes.to === pin.snapshot.offset ? pin.snapshot : undefined);
   }
 
   async #whileAhead({ environment }: Opening, claim: Claim): Promise<void> {
@@ -94,28 +131,28 @@ export class Streams {
   /** Up to date, or nearly: no slot, never refused. */
   async #openFree(opening: Opening, start: Nearly): Promise<void> {
     const { environment, feed, route } = opening;
-    const { view } = feed;
-    const pin = environment.data.pin();
-    const encode = (): Buffer => Buffer.from([...reconnectText(view, start, pin.snapshot)].join(''));
+    using pin = environment.data.pin();
+    const encode = (): Buffer => Buffer.from([...reconnectText(feed.view, start, pin.snapshot)].join(''));
     const bytes = start.kind === 'changes' ? start.memo(`stream${route}`, encode) : encode();
     caughtUp.publish(() => ({
       ...factOf(environment, route, opening.info),
       changes: start.kind === 'changes' ? start.keys.length : 0,
       bytes: bytes.length,
     }));
-    const client = openStream(opening);
-    const report = await this.#front.deliveries.deliver({
-      channel: client.channel,
-      source: bytesSource(bytes),
-      guarded: this.#front.guarded,
+    const client = this.#openStream(opening);
+    await orKill(client, async () => {
+      const { outcome } = await this.#front.deliveries.deliver({
+        channel: client.channel,
+        source: client.compressed?.compress(bytesSource(bytes)) ?? bytesSource(bytes),
+        guarded: this.#front.guarded,
+      });
+      if (outcome === 'completed') await this.#follow(client, pin.snapshot.offset, pin.snapshot);
     });
-    await this.#followAfter(client, pin, report);
   }
 
   async #openWithSlot(opening: Opening, claim: Claim): Promise<void> {
     const { environment, route, info, exchange } = opening;
-    const fact = (): ClientFact => factOf(environment, route, info);
-    const slot = await admit(this.#front, exchange, fact, {
+    const slot = await admit(this.#front, exchange, () => factOf(environment, route, info), {
       tenant: environment.info.id,
       returning: claim.returning,
       waitMsMax: this.#front.streamWaitMsMax,
@@ -124,60 +161,77 @@ export class Streams {
     using held = slot;
     if (exchange.closed) return;
     const start = this.#startOf(opening, claim);
-    const client = openStream(opening);
-    if (start.kind === 'full') await this.#deliverFull(client, held);
-    else await this.#deliverCatchUp(client, held, start);
+    const client = this.#openStream(opening);
+    await orKill(client, () =>
+      start.kind === 'full' ? this.#deliverFull(client, held) : this.#deliverCatchUp(client, held, start),
+    );
   }
 
   async #deliverFull(client: StreamClient, slot: Slot): Promise<void> {
-    const { environment, feed } = client;
-    const pin = environment.data.pin();
-    const position = positionOf(pin.snapshot, feed.view.name);
-    const source = payloadOf(pin.snapshot, feed.view.full(position), 'identity');
-    await this.#deliver(client, pin, { slot, source, what: 'full' });
+    using _slot = slot;
+    const { environment, feed, compressed } = client;
+    using pin = environment.data.pin();
+    const plan = feed.view.full(positionOf(pin.snapshot, feed.view.name));
+    const source =
+      compressed === undefined
+        ? payloadOf(pin.snapshot, plan, 'identity')
+        : compressed.pages(payloadOf(pin.snapshot, plan, 'gzip', { framed: false }));
+    await this.#sendThenFollow(client, pin, { slot, source, what: 'full' });
   }
 
   async #deliverCatchUp(client: StreamClient, slot: Slot, start: Nearly): Promise<void> {
-    const { environment, feed } = client;
-    const { view } = feed;
-    const pin = environment.data.pin();
-    const source = catchUpSource(reconnectText(view, start, pin.snapshot));
-    await this.#deliver(client, pin, { slot, source, what: 'catch-up' });
-  }
-
-  async #deliver(client: StreamClient, pin: Pin, charged: Pick<Charged, 'slot' | 'source' | 'what'>): Promise<void> {
-    const { channel, environment, route, info } = client;
-    const fact = (): ClientFact => factOf(environment, route, info);
-    const report = await sendCharged(this.#front, { ...charged, channel, encoding: 'identity', fact });
-    await this.#followAfter(client, pin, report);
+    using _slot = slot;
+    using pin = client.environment.data.pin();
+    const text = catchUpSource(reconnectText(client.feed.view, start, pin.snapshot));
+    const source = client.compressed?.compress(text) ?? text;
+    await this.#sendThenFollow(client, pin, { slot, source, what: 'catch-up' });
   }
 
   /**
-   * From what was just sent to live changes, without a gap and without a repeat: the cursor is the offset of the
-   * pinned snapshot. Where the log no longer reaches back that far, the difference between that snapshot and now
-   * takes its place, and then the next difference, until the log reaches.
+   * From a copy to live changes, without a gap and without a repeat: the cursor is the offset of the pinned snapshot, and
+   * the pin is held until the stream has its place in the log.
    */
-  async #followAfter(client: StreamClient, pin: Pin, report: Report): Promise<void> {
-    using _held = pin;
-    const { environment, feed, channel } = client;
-    if (report.outcome !== 'completed' || channel.dead) return;
-    const { data } = environment;
-    let { offset } = pin.snapshot;
-    let from: Snapshot = pin.snapshot;
-    while (offset < data.log.first && environment.unbrokenSince(offset)) {
-      const to = data.snapshot();
-      const difference = await data.difference(from);
-      if (difference === undefined) break;
-      const source = catchUpSource(feed.view.changes(difference.keys, positionOf(difference, feed.view.name)));
-      const { outcome } = await this.#front.deliveries.deliver({ channel, source, guarded: this.#front.guarded });
-      if (outcome !== 'completed') return;
-      offset = difference.to;
-      from = to;
-    }
-    if (offset >= data.log.first && environment.unbrokenSince(offset)) feed.group.add(channel, offset, client);
-    else await this.refresh(client);
+  async #sendThenFollow(client: StreamClient, pin: Pin, charged: Sending): Promise<void> {
+    if (await this.#send(client, charged)) await this.#follow(client, pin.snapshot.offset, pin.snapshot);
+  }
+
+  async #send(client: StreamClient, sending: Sending): Promise<boolean> {
+    const { channel, environment, route, info, compressed } = client;
+    const encoding = compressed === undefined ? 'identity' : 'gzip';
+    const fact = (): ClientFact => factOf(environment, route, info);
+    const { outcome } = await sendCharged(this.#front, { ...sending, channel, encoding, fact });
+    return outcome === 'completed' && !channel.dead;
+  }
+
+  /** A slot for a stream that is open already: it waits with heartbeats, outside the bounds, and is never shed. */
+  async #slotForOpen(client: StreamClient): Promise<Slot | undefined> {
+    const { environment, channel } = client;
+    if (channel.dead) return undefined;
+    environment.wait(client);
+    const controller = new AbortController();
+    channel.onClose(() => controller.abort());
+    const answer = await this.#front.limiter.acquire({
+      tenant: environment.info.id,
+      outsideQueueBound: true,
+      signal: controller.signal,
+    });
+    environment.stopWaiting(client);
+    if (answer.admitted) return answer.slot;
+    if (!channel.dead) channel.end();
+    return undefined;
+  }
+
+  /** Sends the head of a stream: from here on it is open. */
+  #openStream({ environment, feed, route, info, exchange }: Opening): StreamClient {
+    const gzip = this.#front.compression && info.quirks.gzipStreams && acceptsGzip(exchange.header('accept-encoding'));
+    const headers = gzip ? { ...STREAM_HEADERS, 'content-encoding': 'gzip', vary: 'Accept-Encoding' } : STREAM_HEADERS;
+    const channel = exchange.open(200, headers);
+    const compressed = gzip ? new CompressedStream() : undefined;
+    return { environment, feed, route, info, channel, compressed, live: undefined };
   }
 }
+
+type Sending = Pick<Charged, 'slot' | 'source' | 'what'>;
 
 /**
  * What a client that reconnects is told. FDv1 has no word for "up to date", and some of its SDKs take their stream
@@ -192,10 +246,14 @@ function reconnectText(view: StreamView, start: Nearly, snapshot: Snapshot): Ite
   return word === undefined ? view.catchUp(unchanged(snapshot, view.kinds), position) : [word];
 }
 
-/** Sends the head of a stream: from here on it is open. */
-function openStream(opening: Opening): StreamClient {
-  const { environment, feed, route, info, exchange } = opening;
-  return { environment, feed, route, info, channel: exchange.open(200, { ...STREAM_HEADERS }) };
+/** A stream that we cannot go on with, whatever the reason, is reset: its client must not take silence for "no change". */
+async function orKill(client: StreamClient, work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    failed.publish(() => ({ ...factOf(client.environment, client.route, client.info), error }));
+    client.channel.kill();
+  }
 }
 
 /** Tells that a stream fell off the log. */

@@ -1,0 +1,89 @@
+import {
+  type Checksum,
+  crc32Combine,
+  deflateBlock,
+  deflateBlockSync,
+  gzipHeader,
+  gzipTrailer,
+} from '../../dataset/index.ts';
+import { type Block, blockOf, type Source } from '../../delivery/index.ts';
+
+/** What compressed live blocks are before compression, for the trailers of the streams that they go to. */
+const checksums = new WeakMap<Block, Checksum>();
+
+/** A live event as a block of a gzip member: compressed once, sent to every compressed stream. */
+export function compressedBlock(bytes: Uint8Array): Block {
+  const { block, crc, length } = deflateBlockSync(bytes);
+  const made = blockOf(block);
+  checksums.set(made, { crc, length });
+  return made;
+}
+
+/**
+ * One stream that is one endless gzip member: what its trailer must say when it is ended in good order.
+ *
+ * @example
+ * const stream = new CompressedStream();
+ * await deliver(stream.begin(stream.compress(source)));
+ * stream.sent(block);
+ * channel.send(blockOf(stream.trailer()));
+ */
+export class CompressedStream {
+  #crc = 0;
+  #length = 0;
+  #begun = false;
+
+  /** Notes a live block that was sent. */
+  sent(block: Block): void {
+    const checksum = checksums.get(block);
+    if (checksum !== undefined) this.#add(checksum);
+  }
+
+  /** The end of the member. */
+  trailer(): Uint8Array {
+    return gzipTrailer(this.#crc, this.#length);
+  }
+
+  /** Blocks that are compressed already, with what their checksum will be when all were taken. */
+  pages(source: Source & { readonly checksum: Checksum }): Source {
+    return this.#within(source, () => this.#add(source.checksum));
+  }
+
+  /** Compresses a source while it is sent. */
+  compress(source: Source): Source {
+    const next = async (): Promise<readonly Uint8Array[] | undefined> => {
+      const pieces = await source.next();
+      if (pieces === undefined) return undefined;
+      const made = await deflateBlock(
+        pieces.length === 1 && pieces[0] !== undefined ? pieces[0] : Buffer.concat(pieces),
+      );
+      this.#add(made);
+      return [made.block];
+    };
+    return this.#within({ bytes: undefined, next }, () => undefined);
+  }
+
+  /** Puts the header before the first bytes of the stream, and tells when the source has given its last. */
+  #within(source: Source, onEnd: () => void): Source {
+    let head = this.#begun ? [] : [gzipHeader()];
+    this.#begun = true;
+    return {
+      bytes: undefined,
+      next() {
+        if (head.length > 0) {
+          const first = head;
+          head = [];
+          return first;
+        }
+        const pieces = source.next();
+        if (pieces === undefined) onEnd();
+        return pieces;
+      },
+    };
+  }
+
+  #add({ crc, length }: Checksum): void {
+    this.#crc = crc32Combine(this.#crc, crc, length);
+    this.#length += length;
+  }
+}

@@ -1,5 +1,5 @@
 /** How a value is read. `positive` is a whole number above 0; `multi` keeps each repetition as it is, commas and all. */
-export type ValueType =
+type ValueType =
   | 'bytes'
   | 'boolean'
   | 'duration'

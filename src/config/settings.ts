@@ -12,7 +12,7 @@ import {
   parseWord,
 } from './values.ts';
 
-export type SettingValue = string | number | boolean | readonly string[];
+type SettingValue = string | number | boolean | readonly string[];
 
 /** A setting of the vendor's relay, read. */
 export interface Setting {

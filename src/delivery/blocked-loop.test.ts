@@ -24,7 +24,7 @@ for (let i = 0; i < workerData.readers; i++) {
 }
 `;
 
-// Rule 9. Without fair time they are charged for the time in which nobody here could hear of their progress, and are killed.
+// Rule 9, both of its guards at once. Fails when #sweep judges at once and FairTime is the clock; either alone saves them.
 it('a loop that was blocked for longer than the slack kills no healthy reader', async () => {
   const readers = 20;
   const deliveries = new Deliveries({ slackMs: 1000, creditMs: 10, sweepMs: 50, floorBytesPerSecond: 1024 * 1024 });

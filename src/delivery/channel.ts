@@ -2,8 +2,9 @@
  * The bytes of one live event, in the two forms a transport may want. Both are shared by all clients: never change them.
  *
  * @example
- * const block = blockOf(':\n');
- * // block.bytes: ":\n"; block.chunk: "2\r\n:\n\r\n"
+ * const block: Block = blockOf(':');
+ * console.log(JSON.stringify(Buffer.from(block.bytes).toString())); // ":"
+ * console.log(JSON.stringify(Buffer.from(block.chunk).toString())); // "1\r\n:\r\n"
  */
 export interface Block {
   /** The event as the client's program reads it. */
@@ -19,10 +20,12 @@ export type Transport = 'http1' | 'https1' | 'h2c' | 'h2';
  * One response body on its way to one client, whatever the transport.
  *
  * @example
- * const channel = exchange.open(200, { 'content-type': 'text/event-stream' });
- * channel.write([head, page, foot], (error) => {
- *   if (error === undefined && !channel.dead) channel.send(block);
- * });
+ * function stream(exchange: Exchange, pages: readonly Uint8Array[], event: Block): void {
+ *   const channel: Channel = exchange.open(200, { 'content-type': 'text/event-stream' });
+ *   channel.write(pages, (error) => {
+ *     if (error === undefined && !channel.dead) channel.send(event);
+ *   });
+ * }
  */
 export interface Channel {
   readonly transport: Transport;
@@ -118,7 +121,7 @@ export abstract class BaseChannel implements Channel {
 
   /** To be called when nothing is held back any more. Does nothing when nothing was. */
   protected drained(): void {
-    if (!this.#holdsBack || this.isOver) return;
+    if (!this.#holdsBack) return;
     this.#holdsBack = false;
     this.#drainListener?.();
   }

@@ -40,8 +40,9 @@ const CAP_FACTOR = 2;
  * @example
  * const deadline = new ProgressDeadline({ floorBytesPerSecond: 65_536, slackMs: 10_000, creditMs: 5_000 });
  * deadline.wrote(65_536, 0);
- * deadline.verdict(11_000); // 'fine': a second for the write, ten of slack
- * deadline.verdict(11_001); // 'stalled'
+ * // a second for the write, ten of slack
+ * console.log(deadline.verdict(11_000)); // fine
+ * console.log(deadline.verdict(11_001)); // stalled
  */
 export class ProgressDeadline {
   readonly #bytesPerMs: number;

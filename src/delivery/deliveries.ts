@@ -54,9 +54,13 @@ const facts = diagnosticsChannel('headgate:delivery');
  *                                                          sweep, every 250 ms, looks at all that are writing
  *
  * @example
- * const deliveries = new Deliveries({ slackMs: slackMsFor(lowWater.mode) });
- * const report = await deliveries.deliver({ channel, source: payload, slot, parking: () => limiter.waiting > 0 });
- * if (report.outcome === 'completed') live.add(channel, cursor, onLost);
+ * const deliveries = new Deliveries({ slackMs: slackMsFor('set') });
+ *
+ * async function answer(exchange: Exchange, source: Source, slot: HeldSlot): Promise<void> {
+ *   const channel = exchange.open(200, { 'content-type': 'application/json' });
+ *   const { outcome } = await deliveries.deliver({ channel, source, slot });
+ *   if (outcome === 'completed') channel.end();
+ * }
  */
 export class Deliveries {
   readonly #clock: Clock;

@@ -16,8 +16,10 @@ export type ReplyHeaders = Readonly<Record<string, string>>;
  * ignored and told to `onMisuse`.
  *
  * @example
- * const exchange = exchangeOf(req, res, { rawSockets });
- * if (exchange.path === '/health') exchange.reply(200, { 'content-type': 'text/plain' }, 'ok');
+ * function answerHealth(exchange: Exchange): void {
+ *   if (exchange.path === '/health') exchange.reply(200, { 'content-type': 'text/plain' }, 'ok');
+ *   else exchange.reply(404, {});
+ * }
  */
 export interface Exchange {
   readonly method: string;
@@ -65,7 +67,19 @@ type AnyResponse = ServerResponse | Http2ServerResponse;
  * An exchange over a request and response of node:http, node:https or node:http2 (its compatibility API).
  *
  * @example
- * server.on('request', (req, res) => route(exchangeOf(req, res, { rawSockets })));
+ * import http from 'node:http';
+ * import type { AddressInfo } from 'node:net';
+ *
+ * const server = http.createServer();
+ * const rawSockets = trackRawSockets(server);
+ * server.on('request', (req, res) => {
+ *   const exchange = exchangeOf(req, res, { rawSockets });
+ *   exchange.reply(200, {}, `${exchange.method} ${exchange.path}`);
+ * });
+ * await new Promise<void>((resolve) => server.listen(0, resolve));
+ * const response = await fetch(`http://localhost:${(server.address() as AddressInfo).port}/flags?all`);
+ * console.log(await response.text()); // GET /flags
+ * server.close();
  */
 export function exchangeOf(req: AnyRequest, res: AnyResponse, context: ExchangeContext): Exchange {
   return new NodeExchange(req, res, context);
@@ -151,9 +165,8 @@ class NodeExchange implements Exchange {
           parts.push(part);
           return;
         }
-        // the rest is read and dropped: a destroyed request would take the answer's connection with it
+        // without a listener the rest flows on and is dropped; a destroyed request would take the answer's connection along
         req.removeListener('data', collect);
-        req.resume();
         reject(new Error(`Cannot read the request: its body may have ${bytesMax} bytes, got more`));
       };
       req.on('data', collect);

@@ -62,6 +62,22 @@ describe('a chunked response', () => {
     expect(client.text()).toContain('Transfer-Encoding: chunked');
   });
 
+  // Fails when drained() does not ask whether anything was held back.
+  it('tells of no drain when an event was taken at once', async () => {
+    const channels: Channel[] = [];
+    let drains = 0;
+    const rig = await rigOf((exchange) => {
+      const channel = exchange.open(200, SSE);
+      channel.onDrain(() => void drains++);
+      channels.push(channel);
+    });
+    const client = dial(rig, request('/'));
+    await until(() => channels.length === 1);
+    expect(channels[0]?.send(blockOf('event'))).toBe(true);
+    await until(() => client.text().endsWith('event\r\n'));
+    expect(drains).toBe(0);
+  });
+
   it('sends its head before there is anything to say', async () => {
     const rig = await rigOf((exchange) => void exchange.open(200, SSE));
     const client = dial(rig, request('/'));

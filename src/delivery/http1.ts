@@ -143,7 +143,11 @@ export class Http1Channel extends BaseChannel {
  * healthy reader. Never called when the connection goes away first.
  *
  * @example
- * whenOwnsSocket(res, () => takeSlotAndDeliver());
+ * import http from 'node:http';
+ *
+ * http.createServer((req, res) => {
+ *   whenOwnsSocket(res, () => res.end(`${req.url} has the connection to itself`));
+ * });
  */
 export function whenOwnsSocket(res: ServerResponse, listener: () => void): void {
   if (res.socket !== null) listener();

@@ -99,11 +99,13 @@ function loadLibc(): SocketFunctions {
  * listens. Never throws; where it cannot be done the answer says why.
  *
  * @example
- * server.listen(8080, () => {
- *   const lowWater = setLowWater(server);
- *   log.info(lowWater.reason);
- *   deliveries = new Deliveries({ slackMs: slackMsFor(lowWater.mode) });
- * });
+ * import http from 'node:http';
+ *
+ * const server = http.createServer();
+ * await new Promise<void>((resolve) => server.listen(0, resolve));
+ * const lowWater = setLowWater(server, { bytes: 64 * 1024 });
+ * console.log(['set', 'system', 'none'].includes(lowWater.mode)); // true
+ * server.close();
  */
 export function setLowWater(server: Server, options: LowWaterOptions = {}, system: SocketOptions = linux): LowWater {
   const bytes = options.bytes ?? 64 * 1024;
@@ -127,7 +129,7 @@ export function setLowWater(server: Server, options: LowWaterOptions = {}, syste
  * Whether a low-water mark can be set on this machine, or is there already: tried on a socket of its own, on loopback.
  *
  * @example
- * const lowWater = await probeLowWater();
+ * console.log(typeof (await probeLowWater())); // boolean
  */
 export function probeLowWater(): Promise<boolean> {
   return new Promise((resolve) => {
@@ -140,7 +142,12 @@ export function probeLowWater(): Promise<boolean> {
   });
 }
 
-/** How far a reader may fall behind before it is cut, in milliseconds: what the kernel hides, and some. */
+/**
+ * How far a reader may fall behind before it is cut, in milliseconds: what the kernel hides, and some.
+ *
+ * @example
+ * console.log(slackMsFor('set'), slackMsFor('none')); // 10000 30000
+ */
 export function slackMsFor(mode: LowWater['mode']): number {
   return SLACK_MS[mode];
 }
@@ -149,6 +156,13 @@ export function slackMsFor(mode: LowWater['mode']): number {
  * What the kernel says about a connection; undefined where it cannot be asked. Takes about a microsecond.
  *
  * @param socket - the TCP socket, not the TLS socket above it.
+ * @example
+ * import net from 'node:net';
+ *
+ * net.createServer((socket) => {
+ *   const info = tcpInfo(socket);
+ *   if (info !== undefined) socket.end(`${info.bytesAcked} bytes so far`);
+ * });
  */
 export function tcpInfo(socket: Socket, system: SocketOptions = linux): TcpInfo | undefined {
   const fd = fdOf(socket);
@@ -170,7 +184,14 @@ export function tcpInfo(socket: Socket, system: SocketOptions = linux): TcpInfo 
   };
 }
 
-/** The mark of one socket as the kernel has it; undefined where it cannot be asked. 0 or 4294967295 mean none. */
+/**
+ * The mark of one socket as the kernel has it; undefined where it cannot be asked. 0 or 4294967295 mean none.
+ *
+ * @example
+ * import net from 'node:net';
+ *
+ * console.log(lowWaterOf(net.createServer())); // undefined
+ */
 export function lowWaterOf(socket: Server | Socket, system: SocketOptions = linux): number | undefined {
   const fd = fdOf(socket);
   if (fd === undefined) return undefined;

@@ -112,9 +112,23 @@ class Client<T> implements LiveClient<T>, Linked<Client<T>> {
  * delivery is in no group; one that waits for its first data is in a group with an empty log.
  *
  * @example
- * const group = new LiveGroup<string>({ log, onLost: (name) => count(name) });
- * group.add(channel, snapshot.offset, 'client 7');
- * dataSet.subscribe(() => group.publish());
+ * const blocks = [eventBlock({ data: 'one' })];
+ * const log: LiveLog = {
+ *   first: 0,
+ *   get next() {
+ *     return blocks.length;
+ *   },
+ *   block: (offset) => blocks[offset],
+ * };
+ * const group = new LiveGroup<string>({ log, heartbeatMs: 15_000 });
+ *
+ * function follow(exchange: Exchange): void {
+ *   const channel = exchange.open(200, { 'content-type': 'text/event-stream' });
+ *   group.add(channel, 0, exchange.remoteAddress);
+ * }
+ *
+ * blocks.push(eventBlock({ data: 'two' }));
+ * group.publish();
  */
 export class LiveGroup<T> {
   readonly #options: LiveGroupOptions<T>;

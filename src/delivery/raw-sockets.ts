@@ -81,9 +81,12 @@ function endpointsOf(socket: Socket): string | undefined {
  *
  * @param server - a server of node:http, node:https or node:http2.
  * @example
- * const server = https.createServer({ key, cert });
+ * import http2 from 'node:http2';
+ *
+ * const server = http2.createServer();
  * const rawSockets = trackRawSockets(server);
- * server.on('request', (req, res) => serve(exchangeOf(req, res, { rawSockets })));
+ * server.on('request', (req, res) => exchangeOf(req, res, { rawSockets }).reply(200, {}, 'ok'));
+ * console.log(rawSockets.size); // 0
  */
 export function trackRawSockets(server: Server): RawSockets {
   const sockets = new TrackedSockets();
@@ -101,6 +104,10 @@ export function trackRawSockets(server: Server): RawSockets {
  * A plain `destroy()` would leave a connection that a stalled client still believes in, with megabytes in both kernels.
  *
  * @param socket - the TCP socket, not the TLS socket above it.
+ * @example
+ * import net from 'node:net';
+ *
+ * net.createServer((socket) => resetConnection(socket));
  */
 export function resetConnection(socket: Socket): void {
   if (socket.destroyed) return;

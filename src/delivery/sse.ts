@@ -20,7 +20,8 @@ const LINE_BREAK = /\r\n|\r|\n/;
  *
  * @throws HeadgateError `HG_OPTION` for an event name, id or retry that would break the framing.
  * @example
- * encodeEvent({ event: 'put', data: '{}', id: '7' }); // "event: put\ndata: {}\nid: 7\n\n"
+ * const text = encodeEvent({ event: 'put', data: '{}', id: '7' });
+ * console.log(JSON.stringify(text)); // "event: put\ndata: {}\nid: 7\n\n"
  */
 export function encodeEvent(event: SseEvent): string {
   const data = LINE_BREAK.test(event.data) ? event.data.split(LINE_BREAK).join('\ndata: ') : event.data;
@@ -32,13 +33,18 @@ export function encodeEvent(event: SseEvent): string {
  * What stands before the data of an event, for data that is sent in pieces. The data must have no line breaks.
  *
  * @example
- * openEvent('put') + '{"a":1}' + closeEvent('7'); // "event: put\ndata: {"a":1}\nid: 7\n\n"
+ * console.log(JSON.stringify(openEvent('put') + '[1]' + closeEvent('7'))); // "event: put\ndata: [1]\nid: 7\n\n"
  */
 export function openEvent(event?: string): string {
   return event === undefined ? 'data: ' : `event: ${nameOf(event)}\ndata: `;
 }
 
-/** What stands after the data of an event that was begun with `openEvent`. */
+/**
+ * What stands after the data of an event that was begun with `openEvent`.
+ *
+ * @example
+ * console.log(JSON.stringify(closeEvent('7'))); // "\nid: 7\n\n"
+ */
 export function closeEvent(id?: string): string {
   return id === undefined ? '\n\n' : `\nid: ${idOf(id)}\n\n`;
 }
@@ -47,7 +53,7 @@ export function closeEvent(id?: string): string {
  * A comment: keeps connections open, means nothing to the client.
  *
  * @example
- * encodeComment(); // ":\n"
+ * console.log(JSON.stringify(encodeComment())); // ":\n"
  */
 export function encodeComment(text = ''): string {
   if (LINE_BREAK.test(text)) throw optionError('write a comment: it must be one line', text);
@@ -60,7 +66,7 @@ export function encodeComment(text = ''): string {
  * Of nothing it makes an empty block, which channels skip: an empty chunk would be the last one of its response.
  *
  * @example
- * blockOf('a'); // bytes: "a", chunk: "1\r\na\r\n"
+ * console.log(JSON.stringify(Buffer.from(blockOf('a').chunk).toString())); // "1\r\na\r\n"
  */
 export function blockOf(content: string | Uint8Array): Block {
   const size = typeof content === 'string' ? Buffer.byteLength(content) : content.byteLength;
@@ -78,7 +84,12 @@ export function blockOf(content: string | Uint8Array): Block {
 const NO_BYTES = new Uint8Array(0);
 const EMPTY: Block = { bytes: NO_BYTES, chunk: NO_BYTES };
 
-/** An event encoded and framed. */
+/**
+ * An event encoded and framed.
+ *
+ * @example
+ * console.log(eventBlock({ data: 'x' }).bytes.byteLength); // 9
+ */
 export function eventBlock(event: SseEvent): Block {
   return blockOf(encodeEvent(event));
 }

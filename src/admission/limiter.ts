@@ -145,7 +145,7 @@ export class Limiter {
 
   /** Resolves when nothing is held, parked or waiting: after `close()`, when the last delivery has ended. */
   async drain(): Promise<void> {
-    if (!this.#isIdle()) await new Promise<void>((resolve) => this.#drained.push(resolve));
+    if (!this.#places.empty) await new Promise<void>((resolve) => this.#drained.push(resolve));
   }
 
   /** When a refused caller should come back: whole seconds from 1 to 10, from the length of the queue and its pace. */
@@ -185,7 +185,7 @@ export class Limiter {
     return this.#admit(0, bytes);
   }
 
-  /** Gives every free place to whoever is next. */
+  /** Gives every free place to whoever is next: first to those that wait to be held again, then to the queue. */
   #handOver(): void {
     while (this.#places.resumeNext() || this.#answerNext());
     this.#places.tellResumed();
@@ -294,12 +294,9 @@ export class Limiter {
     return outsideQueueBound === true ? Infinity : (waitMsMax ?? this.#limits.waitMsMax);
   }
 
-  #isIdle(): boolean {
-    return this.#places.empty && this.#queue.size === 0;
-  }
-
+  /** With no place held or parked the queue is empty, too: whoever is next may always be alone. */
   #settleDrains(): void {
-    if (!this.#isIdle()) return;
+    if (!this.#places.empty) return;
     for (const resolve of this.#drained.splice(0)) resolve();
   }
 }

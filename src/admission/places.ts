@@ -87,9 +87,8 @@ export class Places {
     return this.#held === 0 && this.#parked === 0;
   }
 
-  /** Whether a place is free for a newcomer: those that wait to be held again go first. */
   get isFree(): boolean {
-    return this.#held < this.#limits.maxConcurrent && this.#line.length === 0;
+    return this.#held < this.#limits.maxConcurrent;
   }
 
   /**
@@ -109,7 +108,7 @@ export class Places {
   /** Gives a free place to whoever has waited longest to be held again. False when there is no place or nobody. */
   resumeNext(): boolean {
     const place = this.#line.first;
-    if (place === undefined || this.#held >= this.#limits.maxConcurrent) return false;
+    if (place === undefined || !this.isFree) return false;
     this.#leaveLine(place);
     place.state = 'held';
     this.#parked--;

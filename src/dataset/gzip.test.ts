@@ -2,7 +2,15 @@ import { spawnSync } from 'node:child_process';
 import { crc32, gunzipSync, inflateRawSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { crc32Combine, deflateBlock, type GzipBlock, gzipHeader, gzipTrailer, storedBlock } from './index.ts';
+import {
+  crc32Combine,
+  deflateBlock,
+  deflateBlockSync,
+  type GzipBlock,
+  gzipHeader,
+  gzipTrailer,
+  storedBlock,
+} from './index.ts';
 
 function member(blocks: readonly GzipBlock[]): Buffer {
   let crc = 0;
@@ -104,6 +112,18 @@ describe('blocks', () => {
     // fails when the block stays a view of the compressor's chunk
     expect(block.buffer.byteLength).toBe(block.length);
   });
+
+  it.each([0, 511, 512, 3000])(
+    'of %i bytes are the same at once or in the thread pool, or stored when short',
+    async (length) => {
+      const bytes = Buffer.alloc(length, 'x');
+      const { block, crc, length: plain } = deflateBlockSync(bytes);
+      expect([crc, plain]).toEqual([crc32(bytes), length]);
+      const wanted = length < 512 ? storedBlock(bytes) : await deflateBlock(bytes);
+      expect(Buffer.from(block).equals(wanted.block)).toBe(true);
+      expect(block.buffer.byteLength).toBe(block.length);
+    },
+  );
 
   it('store up to 65,535 bytes, and refuse one more', () => {
     const most = Buffer.alloc(65_535, 'x');

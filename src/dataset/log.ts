@@ -143,6 +143,21 @@ export class ChangeLog {
     return this.#states.get(digest)?.[0];
   }
 
+  /**
+   * The state that a position was given out at: the same digest, and a clock that was read then. A digest alone cannot
+   * tell, since it returns when items come and go; the clock rises with every batch, so the two name one state.
+   *
+   * @param newestClock - the clock of now, which may have risen since the newest batch
+   */
+  stateAt(digest: string, clock: number, newestClock: number): number | undefined {
+    // a clock that has reached its bound rises no more, so it names nothing
+    if (clock === Number.MAX_SAFE_INTEGER) return undefined;
+    return this.#states.get(digest)?.find((state) => {
+      const until = state === this.#next ? newestClock : this.#clockOf(state + 1) - 1;
+      return this.#clockOf(state) <= clock && clock <= until;
+    });
+  }
+
   /** What leads from a state to the newest. */
   since(from: number): CatchUp {
     const known = this.#catchUps.get(from);
@@ -248,6 +263,11 @@ export class ChangeLog {
     this.#catchUps = new Map();
     this.#states.clear();
     this.#states.set(digest, [this.#next]);
+  }
+
+  /** The clock when a state began. */
+  #clockOf(state: number): number {
+    return state === this.first ? this.#base.clock : this.#batches[state - 1 - this.first]!.clock;
   }
 
   #latestOf(kind: string): Map<string, Entry> {

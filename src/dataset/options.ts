@@ -22,6 +22,8 @@ export interface DataSetOptions {
   readonly tombstonesMax?: number;
   /** The offset that the first data get, so that cursors which outlive the process keep their meaning; default 1. */
   readonly firstOffset?: number;
+  /** The least that the clock is once the first data are there: what it was in an earlier life; default 0. */
+  readonly firstClock?: number;
   /** Deletions of an earlier life, oldest first. */
   readonly tombstones?: Iterable<Tombstone>;
 }
@@ -45,6 +47,7 @@ export function checkedOptions(options: DataSetOptions): Required<DataSetOptions
     logMaxBytes: atLeast(1, 'logMaxBytes', options.logMaxBytes ?? LOG_BYTES_MAX),
     tombstonesMax: atLeast(1, 'tombstonesMax', options.tombstonesMax ?? TOMBSTONES_MAX),
     firstOffset: atLeast(1, 'firstOffset', options.firstOffset ?? 1),
+    firstClock: atLeast(0, 'firstClock', options.firstClock ?? 0),
     tombstones: options.tombstones ?? [],
   };
 }

@@ -15,7 +15,7 @@ import {
   wireOf,
 } from '../../test/support/dataset-kit.ts';
 import * as gzip from './gzip.ts';
-import { type Encoding, type Item, type Plan, payloadOf, planOf, type Shape } from './index.ts';
+import { crc32Combine, type Encoding, type Item, type Plan, payloadOf, planOf, type Shape } from './index.ts';
 
 vi.mock(import('./gzip.ts'), async (original) => {
   const real = await original();
@@ -205,6 +205,23 @@ describe('payloadOf', () => {
     for (let group = await next(); group !== undefined; group = await next()) parts.push(...group);
     expect(failures).toBeGreaterThan(0);
     expect(gunzipSync(Buffer.concat(parts)).toString()).toBe(expectedText(set.snapshot(), plan));
+  });
+
+  it('gives the blocks alone, for a member that goes on after them', async () => {
+    const set = makeSet();
+    await set.replace([flag('a', 1, 'é'), flag('b', 1, 'x'.repeat(100_000))]);
+    const wanted = Buffer.from(expectedText(set.snapshot(), mapPlan));
+    const payload = payloadOf(set.snapshot(), mapPlan, 'gzip', { framed: false });
+    expect(payload.checksum).toEqual({ crc: 0, length: 0 });
+    const blocks = Buffer.concat((await groupsOf(payload)).flat());
+    expect(payload.bytes).toBe(blocks.length);
+    const { crc, length } = payload.checksum;
+    const live = gzip.deflateBlockSync(Buffer.from('event: patch\n'.repeat(100)));
+    const trailer = gzip.gzipTrailer(crc32Combine(crc, live.crc, live.length), length + live.length);
+    const member = Buffer.concat([gzip.gzipHeader(), blocks, live.block, trailer]);
+    expect(gunzipSync(member).toString()).toBe(`${wanted.toString()}${'event: patch\n'.repeat(100)}`);
+    expect(await payloadOf(set.snapshot(), mapPlan, 'gzip', { framed: false }).prepare()).toBe(blocks.length);
+    expect(payloadOf(set.snapshot(), mapPlan, 'identity').checksum).toEqual({ crc: 0, length: 0 });
   });
 
   it('measures in slices to the same length', async () => {

@@ -84,8 +84,13 @@ function createPlain(options: ListenerOptions, onRequest: OnRequest): Listener {
   server.removeAllListeners('connection');
   server.on('connection', (socket: Socket) => {
     sniff(socket, options.headersTimeoutMs, (isHttp2) => {
-      if (isHttp2) h2c.emit('connection', socket);
-      else for (const listener of http1Listeners) listener.call(server, socket);
+      if (!isHttp2) {
+        for (const listener of http1Listeners) listener.call(server, socket);
+        return;
+      }
+      // node:http allows half-open sockets and ends them itself; node:http2 would never learn that its client has left
+      socket.allowHalfOpen = false;
+      h2c.emit('connection', socket);
     });
   });
   return listenerOf(server, sessions);

@@ -97,8 +97,8 @@ export interface Connection {
   ask(ask: Ask): Reply;
   /** Stops reading the connection. */
   pause(reply: Reply): void;
-  /** Reads on, to the end. */
-  resume(reply: Reply): void;
+  /** Reads on: so many bytes of the body, or to the end. */
+  resume(reply: Reply, bytes?: number): void;
   /** Goes away without a word. */
   leave(): void;
 }
@@ -166,9 +166,9 @@ class Http1Connection implements Connection {
     this.#socket.pause();
   }
 
-  resume(): void {
-    const current = this.#asked[0];
-    if (current !== undefined) current.ask = { ...current.ask, bytesMax: Number.POSITIVE_INFINITY };
+  resume(reply: Reply, bytes: number = Number.POSITIVE_INFINITY): void {
+    const asked = this.#asked.find((one) => one.reply === reply);
+    if (asked !== undefined) asked.ask = { ...asked.ask, bytesMax: reply.bytes + bytes };
     this.#socket.resume();
   }
 
@@ -296,10 +296,7 @@ class Http2Connection implements Connection {
         '',
       );
     });
-    stream.on('data', (part: Buffer) => {
-      reply.took(part);
-      if (reply.bytes >= (ask.bytesMax ?? Number.POSITIVE_INFINITY)) stream.pause();
-    });
+    this.#read(stream, reply, ask.bytesMax ?? Number.POSITIVE_INFINITY);
     if (ask.bytesMax === 0) stream.pause();
     let ended = false;
     stream.on('end', () => {
@@ -320,15 +317,23 @@ class Http2Connection implements Connection {
     this.#streams.get(reply)?.pause();
   }
 
-  resume(reply: Reply): void {
+  resume(reply: Reply, bytes: number = Number.POSITIVE_INFINITY): void {
     const stream = this.#streams.get(reply);
-    stream?.removeAllListeners('data');
-    stream?.on('data', (part: Buffer) => reply.took(part));
-    stream?.resume();
+    if (stream === undefined) return;
+    stream.removeAllListeners('data');
+    this.#read(stream, reply, reply.bytes + bytes);
+    stream.resume();
   }
 
   leave(): void {
     this.#raw?.destroy();
     this.#session.destroy();
+  }
+
+  #read(stream: ClientHttp2Stream, reply: Reply, bytesMax: number): void {
+    stream.on('data', (part: Buffer) => {
+      reply.took(part);
+      if (reply.bytes >= bytesMax) stream.pause();
+    });
   }
 }

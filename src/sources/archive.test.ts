@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
 import {
   existsSync,
   mkdtempSync,
+  readdirSync,
+  readlinkSync,
   renameSync,
   rmSync,
   statSync,
@@ -458,6 +459,15 @@ describe('bounds', () => {
   });
 });
 
+/** What a descriptor of this process leads to; it may be closed meanwhile. */
+function linkOf(fd: string): string {
+  try {
+    return readlinkSync(`/proc/self/fd/${fd}`);
+  } catch {
+    return '';
+  }
+}
+
 describe('following an archive', () => {
   it('tells data when dataId changed, only the description when version did, and nothing of others', async () => {
     await write({ id: 'a' }, { id: 'b' }, { id: 'c' });
@@ -484,6 +494,27 @@ describe('following an archive', () => {
     expect(listener.take()).toEqual(['removed a', 'c v1: flags/a@1']);
   });
 
+  it('tells an environment that comes back, as it was, with its data', async () => {
+    await write({ id: 'a' }, { id: 'b' });
+    await open().start();
+    await write({ id: 'a' });
+    await source.reload();
+    listener.take();
+    await write({ id: 'a' }, { id: 'b' });
+    await poll();
+    expect(listener.take()).toEqual(['b v1: flags/a@1']);
+  });
+
+  it.runIf(existsSync('/proc/self/fd'))('leaves no file open, whether it could be read or not', async () => {
+    const opened = (): string[] => readdirSync('/proc/self/fd').filter((fd) => linkOf(fd).startsWith(path));
+    await write();
+    await open().start();
+    truncateSync(path, 100);
+    await source.reload();
+    expect(listener.told).toHaveLength(2);
+    expect(opened()).toEqual([]);
+  });
+
   it('says when the file changed and nothing in it claims to have', async () => {
     await write({ data: '{"flags":{}}' });
     await open().start();
@@ -502,6 +533,21 @@ describe('following an archive', () => {
     await write({ dataId: '', data: '{"flags":{"b":{}}}' });
     await poll();
     expect(listener.take()).toEqual(['e1 v1: flags/b@1']);
+  });
+
+  it('never overlaps loads', async () => {
+    await write();
+    let loading = 0;
+    let most = 0;
+    const upsert = vi.spyOn(listener, 'upsert').mockImplementation(async (_, data) => {
+      most = Math.max(most, ++loading);
+      for await (const item of data ?? []) await listener.onItem(item);
+      loading -= 1;
+    });
+    listener.onItem = () => new Promise((resolve) => setImmediate(resolve));
+    await Promise.all([open().start(), source.reload(), source.reload()]);
+    expect(most).toBe(1);
+    expect(upsert).toHaveBeenCalledTimes(3);
   });
 
   it('reads only when the file looks changed', async () => {
@@ -575,8 +621,11 @@ describe('following an archive', () => {
       await after(1),
     ]).toEqual([1, 2, 2, 3, 3, 4, 4, 5]);
     expect(listener.take()).toEqual(['failed HG_SOURCE: Cannot load flags.tar.gz: no memory']);
+    // the next would be after 16 seconds; a file that looks new is tried at once, and begins again at 1
+    await write({ dataId: 'd2' });
+    expect([await after(1), await after(1)]).toEqual([6, 7]);
     listener.onItem = () => undefined;
-    await poll(16);
+    await poll(2);
     expect(listener.take()).toEqual(['e1 v1: flags/a@1']);
   });
 
@@ -604,6 +653,23 @@ describe('following an archive', () => {
     expect(listener.take()).toEqual(['failed HG_ARCHIVE: Cannot read flags.tar.gz: it was changed while it was read']);
   });
 
+  // fails when the call of finish in itemsOf is removed
+  it('throws inside the data when that is not whole any more, though the file has kept its time and size', async () => {
+    const flags = Array.from({ length: 20_000 }, (_, i) => `"${i}":{"version":1}`).join(',');
+    const entries = environment({ data: `{"flags":{${flags}}}` });
+    const bytes = await tar([...entries, checksum(entries)]);
+    writeFileSync(path, bytes);
+    utimesSync(path, 1, 1);
+    const end = bytes.indexOf('}}}');
+    listener.onItem = () => {
+      listener.onItem = () => undefined;
+      writeFileSync(path, bytes.fill(' ', end, end + 3));
+      utimesSync(path, 1, 1);
+    };
+    await open().start();
+    expect(listener.take()).toEqual([expect.stringMatching(/^failed HG_ARCHIVE: .*got the end of the file$/)]);
+  });
+
   it('reads on from the file it opened when that is replaced meanwhile, then reads the new one', async () => {
     await write({ data: '{"flags":{"old":{}}}' });
     listener.onItem = async () => {
@@ -617,19 +683,37 @@ describe('following an archive', () => {
 
   it('never overlaps loads, and stop waits for the one in progress and lets no other begin', async () => {
     await write({ id: 'a' }, { id: 'b' });
-    const gate = new EventTarget();
-    listener.onItem = async () => void (await once(gate, 'open'));
     const started = open().start();
     const reloaded = source.reload();
     let stopped: Promise<void> | undefined;
     listener.onItem = async () => {
-      stopped ??= source.stop();
+      stopped ??= source.stop().then(() => void listener.told.push({ unchanged: 'stop has resolved' }));
+      for (let turns = 0; turns < 5; turns += 1) await new Promise((resolve) => setImmediate(resolve));
     };
     await Promise.all([started, reloaded]);
     await stopped;
+    expect(listener.told.pop()).toEqual({ unchanged: 'stop has resolved' });
     // environment b and the reload came after the stop
     expect(listener.take()).toEqual(['a v1: flags/a@1']);
     expect(clock.armed).toBe(0);
+  });
+
+  it.each([
+    ['a', ['a', 'b', 'c'], ['c']],
+    ['a', ['a', 'b'], ['b']],
+  ])('stopped while it tells that %s is gone, tells nothing more', async (first, before, after) => {
+    await write(...before.map((id) => ({ id })));
+    await open().start();
+    listener.take();
+    let stopped: Promise<void> | undefined;
+    vi.spyOn(listener, 'remove').mockImplementation(async (envId) => {
+      listener.told.push({ removed: envId });
+      stopped = source.stop();
+    });
+    await write(...after.map((id) => ({ id, env: { version: 2 } })));
+    await source.reload();
+    await stopped;
+    expect(listener.take()).toEqual([`removed ${first}`]);
   });
 
   it('may be started and stopped twice', async () => {
@@ -639,6 +723,7 @@ describe('following an archive', () => {
     expect(listener.take()).toEqual(['e1 v1: flags/a@1']);
     expect(clock.armed).toBe(1);
     await Promise.all([source.stop(), source.stop()]);
+    expect(clock.armed).toBe(0);
     await source.reload();
     expect(listener.take()).toEqual([]);
     expect(existsSync(path)).toBe(true);

@@ -79,6 +79,7 @@ class ArchiveSource implements Source {
       // the checksum tells a part from the whole
       settle: false,
       load: (forced) => this.#load(forced),
+      loaded: () => this.#listener.loaded?.(),
       failed: (error) => this.#listener.failed(error),
     });
   }
@@ -101,7 +102,7 @@ class ArchiveSource implements Source {
       const file = { handle, path: this.#path };
       const looks = looksOf(await handle.stat({ bigint: true }));
       const survey = await surveyArchive(file, this.#limits);
-      if (!this.#watch.stopped) await this.#tell(file, looks, survey, forced);
+      await this.#tell(file, looks, survey, forced);
     } finally {
       await handle.close();
     }
@@ -112,12 +113,14 @@ class ArchiveSource implements Source {
     const gone = [...this.#told.keys()].filter((envId) => !present.has(envId));
     // Removed ones first: a key of theirs may have gone to another environment.
     for (const envId of gone) {
+      if (this.#watch.stopped) return;
       await this.#listener.remove(envId);
       this.#told.delete(envId);
     }
     const withData = new Map<string, SurveyedEnvironment>();
     let touched = gone.length;
     for (const found of survey.environments) {
+      if (this.#watch.stopped) return;
       const change = forced ? 'data' : this.#changeOf(found, survey.checksum);
       if (change !== 'none') touched += 1;
       if (change === 'data') withData.set(found.dataFile, found);

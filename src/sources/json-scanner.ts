@@ -1,4 +1,5 @@
 import { type ErrorCode, HeadgateError } from '../kernel/index.ts';
+import { nextInNumber, NUMBER_MAY_END, numberBegins } from './json-number.ts';
 
 /** Bounds of one JSON file; each has its reason in {@link JSON_LIMITS}. */
 export interface JsonLimits {
@@ -69,20 +70,6 @@ const EXPECTED: readonly string[] = [
   'a digit',
   'true, false or null',
 ];
-
-// How a number may go on (RFC 8259 section 6): the next stage by class of byte, 0 where the byte does not belong to it.
-//                 ┌───────────── frac ────────────┐
-//   ─┬─ - ─┬─ 0 ──┴──────── . ── digit+ ──────────┼──────── e ─┬─────┬── digit+ ──►
-//    └─────┴─ 1-9 digit* ─────────────────────────┘            └ + - ┘
-const SIGNED = 1;
-const ZERO = 2;
-const INTEGER = 3;
-const POINT = 4;
-const FRACTION = 5;
-const EXPONENT = 6;
-const EXPONENT_SIGN = 7;
-const EXPONENT_DIGITS = 8;
-const NUMBER_MAY_END: readonly boolean[] = [false, false, true, true, false, true, false, false, true];
 
 const WORDS: ReadonlyMap<number, Uint8Array> = new Map(
   ['true', 'false', 'null'].map((word) => [word.charCodeAt(0), Buffer.from(word)]),
@@ -303,7 +290,7 @@ export class JsonScanner {
       this.#isKey = false;
       this.#state = STRING;
     } else if (isNumber) {
-      this.#number = byte === MINUS ? SIGNED : byte === 0x30 ? ZERO : INTEGER;
+      this.#number = numberBegins(byte);
       this.#state = NUMBER;
     } else if (word !== undefined) {
       this.#word = word;
@@ -447,29 +434,5 @@ export class JsonScanner {
     if (byte === 0xef && this.#base === 0 && this.#depth === 0) return 'a byte order mark: save the file without one';
     if (byte > 0x20 && byte < 0x7f) return JSON.stringify(String.fromCharCode(byte));
     return `byte 0x${byte.toString(16).padStart(2, '0')}`;
-  }
-}
-
-function nextInNumber(stage: number, byte: number): number {
-  if (byte >= 0x30 && byte <= 0x39) return afterDigit(stage, byte);
-  if (byte === 0x2e) return stage === ZERO || stage === INTEGER ? POINT : 0;
-  if (byte === 0x65 || byte === 0x45) return stage === ZERO || stage === INTEGER || stage === FRACTION ? EXPONENT : 0;
-  if (byte === 0x2b || byte === MINUS) return stage === EXPONENT ? EXPONENT_SIGN : 0;
-  return 0;
-}
-
-function afterDigit(stage: number, byte: number): number {
-  switch (stage) {
-    case SIGNED:
-      return byte === 0x30 ? ZERO : INTEGER;
-    case ZERO:
-      return 0;
-    case INTEGER:
-      return INTEGER;
-    case POINT:
-    case FRACTION:
-      return FRACTION;
-    default:
-      return EXPONENT_DIGITS;
   }
 }

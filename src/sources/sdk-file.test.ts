@@ -1,4 +1,14 @@
-import { mkdtempSync, renameSync, rmSync, unlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  unlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -94,6 +104,12 @@ describe('a data file', () => {
       '{"key":"beta","included":["u 1"],"version":2}',
     ]);
     for (const { text } of items) expect(() => JSON.parse(text) as unknown).not.toThrow();
+  });
+
+  it('may have values that look like items, with members that mean nothing there', async () => {
+    write('a.json', '{"flagValues":{"x":{"key":1,"version":"bad","deleted":true}}}');
+    expect(await load(['a.json'])).toEqual(['flags/x@1']);
+    expect(items[0]?.text).toContain('"variations":[{"key":1,"version":"bad","deleted":true}]');
   });
 
   it('may be YAML, and gives the same items', async () => {
@@ -234,6 +250,15 @@ describe('a data file that cannot be used', () => {
   });
 });
 
+/** What a descriptor of this process leads to; it may be closed meanwhile. */
+function linkOf(fd: string): string {
+  try {
+    return readlinkSync(`/proc/self/fd/${fd}`);
+  } catch {
+    return '';
+  }
+}
+
 describe('following files', () => {
   it('every change is told, whatever it is', async () => {
     write('a.json', '{"flags":{"a":{"version":1}}}');
@@ -248,6 +273,16 @@ describe('following files', () => {
     renameSync(`${folder}new`, `${folder}a.json`);
     await poll();
     expect(take()).toEqual(['flags/a@2 flags/b@1']);
+  });
+
+  it('a change that keeps the time is seen by the size', async () => {
+    write('a.json', '{"flags":{"a":{}}}');
+    utimesSync(`${folder}a.json`, 1, 1);
+    await load(['a.json']);
+    write('a.json', '{"flags":{"a":{"version":2}}}');
+    utimesSync(`${folder}a.json`, 1, 1);
+    await poll();
+    expect(take()).toEqual(['flags/a@2']);
   });
 
   it('a file that broke, half written or vanished changes nothing, is told once, and is read when it is whole again', async () => {
@@ -285,6 +320,18 @@ describe('following files', () => {
     };
     expect(await load(['a.json'])).toEqual(['HG_SOURCE: Cannot read a.json: it was changed while it was read']);
     expect(environments).toEqual([]);
+  });
+
+  // fails when the check of `stopped` in #load is removed
+  it.runIf(existsSync('/proc/self/fd'))('stopped while it checks a file, tells nothing', async () => {
+    write('a.json', `{"flags":{${Array.from({ length: 200_000 }, (_, i) => `"${i}":{}`).join(',')}}}`);
+    const isOpen = (): boolean => readdirSync('/proc/self/fd').some((fd) => linkOf(fd) === `${folder}a.json`);
+    const started = open(['a.json']).start();
+    await vi.waitFor(() => expect(isOpen()).toBe(true), { interval: 1 });
+    await source.stop();
+    await started;
+    expect(take()).toEqual([]);
+    expect(isOpen()).toBe(false);
   });
 
   it('reload reads at once', async () => {

@@ -93,6 +93,7 @@ class FilesSource implements Source {
       // The first half of a YAML file is a YAML file; that of a JSON file is not a JSON file.
       settle: this.#paths.some((path) => YAML_NAME.test(path)),
       load: () => this.#load(),
+      loaded: () => this.#listener.loaded?.(),
       failed: (error) => this.#listener.failed(error),
     });
   }

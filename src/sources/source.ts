@@ -33,6 +33,8 @@ export interface SourceListener {
   remove(envId: string): Promise<void>;
   /** The source cannot be read; what it told before stays valid. Told once for as long as the cause stays the same. */
   failed(error: HeadgateError): void;
+  /** All that the source holds has been told: from here on, an environment that it did not tell is not in it. */
+  loaded?(): void;
   /** The file changed, but says of itself that nothing did, so nothing was told. */
   unchanged?(path: string): void;
 }

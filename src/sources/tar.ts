@@ -34,6 +34,8 @@ export interface TarFile {
 }
 
 const PIECE_BYTES = 64 * 1024;
+/** zlib leaves what follows the last member unread, which the flow takes for an abort, sooner or later. */
+const GOES_ON = 'it goes on after its end';
 
 /**
  * Visits the top-level files of a .tar or .tar.gz, in order.
@@ -72,16 +74,16 @@ export async function readTar(
     entries.destroy();
     const cause = await flowError;
     // The visitor failed, and the flow only because it was cut off; otherwise the flow failed, and whoever read from it.
-    if (isCutOff(cause)) throw thrown;
-    throw cause instanceof HeadgateError ? cause : fail(`it is damaged or incomplete (${messageOf(cause)})`, cause);
+    if (isCutOff(cause) && !isCutOff(thrown)) throw thrown;
+    if (cause instanceof HeadgateError) throw cause;
+    throw fail(isCutOff(cause) ? GOES_ON : `it is damaged or incomplete (${messageOf(cause)})`, cause);
   }
-  // zlib leaves what follows the last member unread, which the flow takes for an abort
-  if ((await flowError) !== undefined) throw fail('it goes on after its end');
+  if ((await flowError) !== undefined) throw fail(GOES_ON);
 }
 
-function isCutOff(flowError: unknown): boolean {
-  const code = (flowError as NodeJS.ErrnoException | undefined)?.code;
-  return flowError === undefined || code === 'ERR_STREAM_PREMATURE_CLOSE' || code === 'ABORT_ERR';
+function isCutOff(error: unknown): boolean {
+  const code = (error as NodeJS.ErrnoException | undefined)?.code;
+  return error === undefined || code === 'ERR_STREAM_PREMATURE_CLOSE' || code === 'ABORT_ERR';
 }
 
 function flowInto(

@@ -16,6 +16,8 @@ export interface WatchOptions {
   readonly settle: boolean;
   /** Loads; throws when it cannot. `forced` when asked for by hand. */
   load(forced: boolean): Promise<void>;
+  /** Told after each load that did not fail. */
+  loaded(): void;
   failed(error: HeadgateError): void;
 }
 
@@ -101,6 +103,7 @@ export class Watch {
     try {
       await this.#options.load(forced);
       this.#failure = undefined;
+      if (!this.#stopped) this.#options.loaded();
     } catch (thrown) {
       this.#retryAtMs = this.#options.clock.now() + this.#retryMs;
       this.#retryMs = Math.min(this.#retryMs * 2, RETRY_MS_MAX);

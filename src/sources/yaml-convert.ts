@@ -23,7 +23,7 @@ const JSON_LENGTH_MAX = 200 * 1024 * 1024;
  * const result = convertYaml(Buffer.from('flagValues:\n  a: [1, 2]\n'));
  * console.log(result.ok && Buffer.from(result.json).toString().replace(/\s+/g, '')); // {"flagValues":{"a":[1,2]}}
  */
-export function convertYaml(bytes: Uint8Array): YamlResult {
+export function convertYaml(bytes: Uint8Array, jsonLengthMax = JSON_LENGTH_MAX): YamlResult {
   const lineCounter = new LineCounter();
   const failure = (cause: string, offset: number): YamlResult => {
     const { line, column } = placeOf(lineCounter, offset);
@@ -44,7 +44,7 @@ export function convertYaml(bytes: Uint8Array): YamlResult {
   const repeated = repeatedKey(document);
   if (repeated !== undefined)
     return failure(`keys must stand once, got ${JSON.stringify(repeated.key)} again`, repeated.offset);
-  const emitter = new Emitter(lineCounter);
+  const emitter = new Emitter(lineCounter, jsonLengthMax);
   try {
     emitter.document(document.toJS(), document.contents);
     return { ok: true, json: new TextEncoder().encode(emitter.text()) };
@@ -91,6 +91,7 @@ function repeatedKey(document: ReturnType<typeof parseDocument>): { key: string;
 /** Writes JSON with the outer two levels of keys at the places they have in the YAML. */
 class Emitter {
   readonly #lineCounter: LineCounter;
+  readonly #lengthMax: number;
   readonly #parts: string[] = [];
   #length = 0;
   #line = 1;
@@ -98,8 +99,9 @@ class Emitter {
   /** Where the last key of the outer two levels stands. */
   place: Place = { line: 1, column: 1 };
 
-  constructor(lineCounter: LineCounter) {
+  constructor(lineCounter: LineCounter, lengthMax: number) {
     this.#lineCounter = lineCounter;
+    this.#lengthMax = lengthMax;
   }
 
   text(): string {
@@ -149,8 +151,9 @@ class Emitter {
     this.#parts.push(text);
     this.#column += text.length;
     this.#length += text.length;
-    if (this.#length > JSON_LENGTH_MAX)
-      throw new Error(`the file may have ${JSON_LENGTH_MAX} characters as JSON, got more`);
+    if (this.#length > this.#lengthMax) {
+      throw new Error(`the file may have ${this.#lengthMax} characters as JSON, got more`);
+    }
   }
 }
 

@@ -41,6 +41,18 @@ describe('conversion', () => {
     });
   });
 
+  // fails when the check in #write is removed: a hundred aliases of one long list are a hundred lists
+  it('bounds what aliases multiply', () => {
+    const yaml = Buffer.from(`x: &x [${'1,'.repeat(100)}]\ny: [${'*x,'.repeat(50)}]\n`);
+    expect(convertYaml(yaml, 20_000)).toMatchObject({ ok: true });
+    expect(convertYaml(yaml, 5000)).toEqual({
+      ok: false,
+      cause: 'the file may have 5000 characters as JSON, got more',
+      line: 2,
+      column: 1,
+    });
+  });
+
   it('keeps __proto__ as a key', () => {
     expect(jsonOf('flags: {__proto__: {on: true}}').replaceAll(/\s/g, '')).toBe('{"flags":{"__proto__":{"on":true}}}');
   });

@@ -12,7 +12,9 @@ const POWERS: Uint32Array = powers();
  * polynomial. So the trailer of a gzip member costs a few multiplications per page, not a pass over its bytes.
  *
  * @example
- * crc32Combine(crc32('ab'), crc32('cde'), 3) === crc32('abcde'); // true
+ * import { crc32 } from 'node:zlib';
+ *
+ * console.log(crc32Combine(crc32('ab'), crc32('cde'), 3) === crc32('abcde')); // true
  */
 export function crc32Combine(first: number, second: number, secondBytes: number): number {
   return (multiply(shiftOf(secondBytes), first) ^ second) >>> 0;

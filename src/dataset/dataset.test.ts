@@ -365,6 +365,18 @@ describe('since', () => {
   });
 });
 
+describe('sinceOffset', () => {
+  it('catches up from a cursor within the log, and knows no other', async () => {
+    const set = makeSet({ logMaxBatches: 2 });
+    await set.replace([]);
+    for (let version = 1; version <= 4; version++) await set.apply([put(flag('k', version))]);
+    expect([set.log.first, set.log.next]).toEqual([3, 5]);
+    expect([2, 6].map((offset) => set.sinceOffset(offset))).toEqual([undefined, undefined]);
+    expect(set.sinceOffset(3)).toMatchObject({ from: 3, to: 5, keys: [put(flag('k', 4))] });
+    expect(set.sinceOffset(5)).toMatchObject({ from: 5, to: 5, keys: [], bytes: 0 });
+  });
+});
+
 describe('difference', () => {
   it('leads from a snapshot to now, whatever the log still knows', async () => {
     const set = makeSet({ logMaxBatches: 1 });

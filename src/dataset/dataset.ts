@@ -53,9 +53,11 @@ export interface LogView {
  * @example
  * const dataSet = new DataSet({ name: 'production', kinds: ['flags', 'segments'] });
  * await dataSet.replace([{ kind: 'flags', key: 'a', version: 1, text: '{"key":"a","version":1}' }]);
- * const position = { digest: dataSet.snapshot().digest, clock: dataSet.snapshot().clock, view: 'fdv2' };
+ * const { digest, clock } = dataSet.snapshot();
  * await dataSet.apply([{ kind: 'flags', key: 'a', version: 2, item: undefined }]);
- * dataSet.since(position); // { kind: 'changes', keys: [the deletion], ... }
+ * const since = dataSet.since({ digest, clock, view: 'fdv2' });
+ * console.log(since.kind); // changes
+ * if (since.kind === 'changes') console.log(since.keys.map(({ key, version }) => `${key} ${version}`)); // [ 'a 2' ]
  */
 export class DataSet {
   readonly name: string;
@@ -165,7 +167,13 @@ export class DataSet {
    * the log does not reach back that far, or was broken since.
    *
    * @example
-   * const catchUp = dataSet.sinceOffset(client.cursor); // { from: 41, to: 45, keys: [...], bytes: 812, ... }
+   * const dataSet = new DataSet({ name: 'decisions', kinds: ['decisions'] });
+   * await dataSet.replace([]);
+   * const cursor = dataSet.snapshot().offset;
+   * const ban = { kind: 'decisions', key: '1', version: 1, text: '{"id":1,"value":"192.0.2.7"}' };
+   * await dataSet.apply([{ ...ban, item: ban }]);
+   * console.log(dataSet.sinceOffset(cursor)?.keys.length); // 1
+   * console.log(dataSet.sinceOffset(cursor - 1)); // undefined
    */
   sinceOffset(offset: number): CatchUp | undefined {
     return offset >= this.#log.first && offset <= this.#log.next ? this.#log.since(offset) : undefined;
@@ -226,7 +234,8 @@ export class DataSet {
    * Lets go of encodings that nobody asked for since `idleMs`, on a clock of the caller's. Call it now and then.
    *
    * @example
-   * dataSet.trim(clock.now());
+   * const dataSet = new DataSet({ name: 'production', kinds: ['flags'] });
+   * dataSet.trim(performance.now());
    */
   trim(nowMs: number, idleMs: number = IDLE_MS): void {
     for (const encoding of ['identity', 'gzip'] satisfies Encoding[]) {

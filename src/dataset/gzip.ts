@@ -34,7 +34,7 @@ const LEVEL = 6;
  * How a gzip member begins.
  *
  * @example
- * stream.write(gzipHeader());
+ * console.log(gzipHeader().length); // 10
  */
 export function gzipHeader(): Uint8Array {
   return HEADER;
@@ -46,7 +46,8 @@ export function gzipHeader(): Uint8Array {
  * A full flush ends it: byte-aligned, and the next block starts without a window.
  *
  * @example
- * const { block, crc, length } = await deflateBlock(Buffer.from('event: patch\n\n'));
+ * const { length } = await deflateBlock(Buffer.from('event: patch\n\n'));
+ * console.log(length); // 14
  */
 export function deflateBlock(bytes: Uint8Array): Promise<GzipBlock> {
   return new Promise((resolve, reject) => {
@@ -63,7 +64,8 @@ export function deflateBlock(bytes: Uint8Array): Promise<GzipBlock> {
  * about 5 ms, during which nothing else happens.
  *
  * @example
- * const { block } = deflateBlockSync(Buffer.from('event: patch\n\n'));
+ * const { length } = deflateBlockSync(Buffer.from('event: patch\n\n'));
+ * console.log(length); // 14
  */
 export function deflateBlockSync(bytes: Uint8Array): GzipBlock {
   if (bytes.length < STORED_BYTES_WORTH) return storedBlock(bytes);
@@ -75,7 +77,7 @@ export function deflateBlockSync(bytes: Uint8Array): GzipBlock {
  * A short piece as a block that is not compressed: five bytes more, and made at once.
  *
  * @example
- * const comma = storedBlock(Buffer.from(','));
+ * console.log(storedBlock(Buffer.from(',')).block.length); // 6
  */
 export function storedBlock(bytes: Uint8Array): GzipBlock {
   if (bytes.length > STORED_BYTES_MAX)
@@ -106,7 +108,10 @@ export function blockOf(bytes: Uint8Array): GzipBlock | Promise<GzipBlock> {
  * @param crc - combined from the blocks' with `crc32Combine`
  * @param length - sum of the blocks' lengths, in bytes
  * @example
- * stream.end(gzipTrailer(crc, length));
+ * import { gunzipSync } from 'node:zlib';
+ *
+ * const { block, crc, length } = await deflateBlock(Buffer.from('all of it'));
+ * console.log(gunzipSync(Buffer.concat([gzipHeader(), block, gzipTrailer(crc, length)])).toString()); // all of it
  */
 export function gzipTrailer(crc: number, length: number): Uint8Array {
   const trailer = Buffer.alloc(10);

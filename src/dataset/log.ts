@@ -16,7 +16,9 @@ export interface Batch {
    * The key must name everything that decides the value: shape, encoding, filter.
    *
    * @example
-   * const block = batch.memo('fdv2 gzip', () => encode(batch.changes));
+   * function eventOf(batch: Batch): Buffer {
+   *   return batch.memo('keys', () => Buffer.from(batch.changes.map(({ key }) => `data: ${key}\n\n`).join('')));
+   * }
    */
   memo<T>(key: string, make: () => T): T;
 }

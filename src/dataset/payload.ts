@@ -38,11 +38,16 @@ const READ_AHEAD_PAGES = 3;
  *
  * Call it once the delivery has been admitted: it encodes nothing yet, but from here on pages are.
  *
- * @example
- * const payload = payloadOf(dataSet.snapshot(), plan, 'identity');
- * for (let group = payload.next(); group !== undefined; group = payload.next()) write(await group);
  * @param o - `framed: false`: the blocks alone, without the header and trailer of a gzip member, for a stream whose
  *   member goes on after them; its trailer needs their `checksum`. Default true.
+ * @example
+ * const dataSet = new DataSet({ name: 'production', kinds: ['flags'] });
+ * await dataSet.replace([{ kind: 'flags', key: 'a', version: 1, text: '{"key":"a"}' }]);
+ * const shape: Shape = { name: 'list', entry: (item) => item.text, separator: ',' };
+ * const payload = payloadOf(dataSet.snapshot(), planOf('[', { kind: 'flags', shape }, ']'), 'identity');
+ * const pieces: Uint8Array[] = [];
+ * for (let group = payload.next(); group !== undefined; group = payload.next()) pieces.push(...(await group));
+ * console.log(Buffer.concat(pieces).toString()); // [{"key":"a"}]
  */
 export function payloadOf(snapshot: Snapshot, plan: Plan, encoding: Encoding, o: PayloadOptions = {}): Payload {
   snapshot.mark(plan, encoding);

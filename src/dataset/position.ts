@@ -24,7 +24,8 @@ const LENGTH_MAX = 189;
  *
  * @throws HeadgateError HG_POSITION when a part is not of the form given out.
  * @example
- * formatPosition({ digest: snapshot.digest, clock: snapshot.clock, view: 'fdv2' });
+ * const digest = new DataSet({ name: 'production', kinds: ['flags'] }).snapshot().digest;
+ * console.log(formatPosition({ digest, clock: 7, view: 'fdv2' }).slice(-12)); // AAAAA.7.fdv2
  */
 export function formatPosition(position: Position): string {
   const text = `${position.digest}.${position.clock}.${position.view}`;
@@ -42,7 +43,7 @@ export function formatPosition(position: Position): string {
  * copy, never an error.
  *
  * @example
- * parsePosition('(p:5A46PZ79FQ9D08YYKT79DECDNV:461)'); // undefined: another service's
+ * console.log(parsePosition('(p:5A46PZ79FQ9D08YYKT79DECDNV:461)')); // undefined
  */
 export function parsePosition(text: string): Position | undefined {
   if (text.length > LENGTH_MAX) return undefined;

@@ -43,7 +43,8 @@ function wrong(cause: string, got: unknown): HeadgateError {
  *
  * @throws HeadgateError HG_OPTION when a piece is neither text nor a kind in a shape.
  * @example
- * const all = planOf('{"flags":{', { kind: 'flags', shape: fdv1 }, '},"segments":{', { kind: 'segments', shape: fdv1 }, '}}');
+ * const shape: Shape = { name: 'list', entry: (item) => item.text, separator: ',' };
+ * console.log(planOf('[', { kind: 'flags', shape }, ']').pieces.length); // 3
  */
 export function planOf(...pieces: Piece[]): Plan {
   for (const piece of pieces) {

@@ -34,9 +34,11 @@ interface Measured {
  * A whole data set at one moment. It never changes; a newer one shares with it every leaf in which nothing changed.
  *
  * @example
+ * const dataSet = new DataSet({ name: 'production', kinds: ['flags'] });
+ * await dataSet.replace([{ kind: 'flags', key: 'dark-mode', version: 7, text: '{"on":true}' }]);
  * const snapshot = dataSet.snapshot();
- * snapshot.get('flags', 'dark-mode')?.version;
- * snapshot.byteLength(plan); // the Content-Length
+ * console.log(snapshot.get('flags', 'dark-mode')?.version); // 7
+ * console.log(snapshot.count); // 1
  */
 export class Snapshot {
   /** The first offset of the change log that is not in here yet: where whoever got this copy goes on. */
@@ -117,7 +119,10 @@ export class Snapshot {
    * The same as `byteLength`, in slices that leave the event loop free.
    *
    * @example
-   * const headers = { 'content-length': String(await snapshot.measure(plan)) };
+   * const snapshot = new DataSet({ name: 'production', kinds: ['flags'] }).snapshot();
+   * const shape: Shape = { name: 'list', entry: (item) => item.text, separator: ',' };
+   * const bytes = await snapshot.measure(planOf('[', { kind: 'flags', shape }, ']'));
+   * console.log({ 'content-length': String(bytes) }); // { 'content-length': '2' }
    */
   async measure(plan: Plan, slices: Slices = new Slices()): Promise<number> {
     for (const piece of plan.pieces) {

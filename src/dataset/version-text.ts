@@ -18,8 +18,8 @@ const CLOSE_ARRAY = 0x5d;
  *
  * @throws HeadgateError HG_SOURCE when the text is not one JSON object.
  * @example
- * withVersion('{"key":"a","version":3}', 4); // '{"key":"a","version":4}'
- * withVersion('{"key":"a"}', 4); // '{"version":4,"key":"a"}'
+ * console.log(withVersion('{"key":"a","version":3}', 4)); // {"key":"a","version":4}
+ * console.log(withVersion('{"key":"a"}', 4)); // {"version":4,"key":"a"}
  */
 export function withVersion(text: string, version: number): string {
   const open = skipSpace(text, 0);

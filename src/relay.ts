@@ -16,6 +16,8 @@ export interface RelayOptions {
   readonly config: Config;
   readonly clock?: Clock;
   readonly log?: Log;
+  /** Without it the sources are read and nothing is served. Default true. */
+  readonly listen?: boolean;
 }
 
 type FileSourceHandle = ReturnType<typeof openArchive>;
@@ -38,6 +40,8 @@ export class Relay {
   readonly #front: FlagsFront;
   readonly #sources: readonly FileSourceHandle[];
   readonly #stopTls: () => void;
+  readonly #unread: ReadonlySet<FlagSource>;
+  readonly #loaded: Promise<boolean>;
   #stopping: Promise<void> | undefined;
 
   private constructor(parts: Parts, port: number) {
@@ -50,27 +54,20 @@ export class Relay {
     this.#front = parts.front;
     this.#sources = parts.sources;
     this.#stopTls = parts.stopTls;
+    this.#unread = parts.unread;
+    this.#loaded = this.#load();
   }
 
   /** Starts listening, then loads the sources: clients that come meanwhile wait. Rejects when it cannot listen. */
   static async start(options: RelayOptions): Promise<Relay> {
     const parts = await assemble(options);
-    const { config, log, server } = parts;
-    const { port } = await server.listen();
-    const { lowWaterMarkBytes } = config.limits;
-    const lowWater = setLowWater(server.listening, {
-      enabled: lowWaterMarkBytes !== undefined,
-      ...(lowWaterMarkBytes === undefined ? {} : { bytes: lowWaterMarkBytes }),
-    });
-    log.info({ mode: lowWater.mode, reason: lowWater.reason }, 'low-water mark on unsent data');
-    log.info(
-      { mode: config.limits.mode, slots: config.limits.slots, queue: config.limits.queue },
-      explainLimits(config.limits, config.machine),
-    );
-    log.info({ port, host: config.server.host ?? '*', tls: config.server.tls !== undefined }, 'listening');
-    const relay = new Relay(parts, port);
-    void relay.#load();
-    return relay;
+    const port = options.listen === false ? 0 : await listen(parts);
+    return new Relay(parts, port);
+  }
+
+  /** Resolves when every source was tried once: whether all of them could be read. */
+  get loaded(): Promise<boolean> {
+    return this.#loaded;
   }
 
   /** Whether every environment has data and the relay is not about to stop. */
@@ -93,23 +90,15 @@ export class Relay {
     return this.#stopping;
   }
 
-  async #load(): Promise<void> {
-    await Promise.all(
-      this.#sources.map(async (source) => {
-        try {
-          await source.start();
-        } catch (error) {
-          this.#log.error({ err: error }, `source: ${messageOf(error)}`);
-        }
-      }),
-    );
-    this.#front.environmentsKnown();
+  async #load(): Promise<boolean> {
+    await Promise.all(this.#sources.map((source) => source.start()));
+    return this.#unread.size === 0;
   }
 
   async #stop(): Promise<void> {
     const { drainDelayMs, graceMs } = this.#config.server;
     this.#log.info({ drainDelayMs, graceMs, streams: this.#streams() }, 'stopping: not ready from now on');
-    await this.#wait(drainDelayMs);
+    if (this.port !== 0) await this.#wait(drainDelayMs);
     this.#log.info({ streams: this.#streams(), deliveries: this.#deliveries.active }, 'draining');
     this.#server.stopAccepting();
     this.#limiter.close();
@@ -149,6 +138,23 @@ interface Parts {
   readonly front: FlagsFront;
   readonly sources: readonly FileSourceHandle[];
   readonly stopTls: () => void;
+  /** Sources that have not been read yet. */
+  readonly unread: ReadonlySet<FlagSource>;
+}
+
+/** Listens, and says how: once, with what it means for slow readers. */
+async function listen({ config, log, server }: Parts): Promise<number> {
+  const { port } = await server.listen();
+  const { limits, machine } = config;
+  const { lowWaterMarkBytes } = limits;
+  const lowWater = setLowWater(server.listening, {
+    enabled: lowWaterMarkBytes !== undefined,
+    ...(lowWaterMarkBytes === undefined ? {} : { bytes: lowWaterMarkBytes }),
+  });
+  log.info({ mode: lowWater.mode, reason: lowWater.reason }, 'low-water mark on unsent data');
+  log.info({ mode: limits.mode, slots: limits.slots, queue: limits.queue }, explainLimits(limits, machine));
+  log.info({ port, host: config.server.host ?? '*', tls: config.server.tls !== undefined }, 'listening');
+  return port;
 }
 
 async function assemble(options: RelayOptions): Promise<Parts> {
@@ -156,15 +162,14 @@ async function assemble(options: RelayOptions): Promise<Parts> {
   const clock = options.clock ?? systemClock;
   const log = options.log ?? openLog({ level: config.log.level, clock });
   const { limits, flags } = config;
-  let front: FlagsFront | undefined;
-  const limiter = makeLimiter(limits, clock, () => front?.pinnedBytes ?? 0);
+  let pinnedBytes = (): number => 0;
+  const limiter = makeLimiter(limits, clock, () => pinnedBytes());
   const deliveries = new Deliveries({
     clock,
     turnBytesMax: limits.turnBytesMax,
-    floorBytesPerSecond: limits.floorBytesPerSecond,
-    slackMs: limits.slackMs,
+    ...deadlineOf(limits),
   });
-  front = new FlagsFront({
+  const front = new FlagsFront({
     clock,
     limiter,
     deliveries,
@@ -180,12 +185,35 @@ async function assemble(options: RelayOptions): Promise<Parts> {
     catchUp: flags.catchUp,
     logBatchesMax: flags.logBatchesMax,
     logBytesMax: flags.logBytesMax,
+    ...(flags.retryMs === undefined ? {} : { retryMs: flags.retryMs }),
     onPinnedDropped: () => limiter.recheck(),
   });
-  const { server, stopTls } = await makeServer(config, clock, log, [...front.routes(), statusRoute(front)]);
-  const sources = flags.sources.map((source) => openSource(source, clock, listenerFor(front, log)));
-  return { config, clock, log, server, limiter, deliveries, front, sources, stopTls };
+  pinnedBytes = () => front.pinnedBytes;
+  const { server, stopTls } = await makeServer(config, clock, log, [
+    ...front.routes(),
+    statusRoute(front, limiter, deliveries),
+  ]);
+  const unread = new Set(flags.sources);
+  const sources = flags.sources.map((source) => {
+    // its keys are known before its file is read: clients wait for the data, and are not told that they are unknown
+    if (source.type === 'file') front.upsert(infoOf(environmentOfFiles(source)));
+    const onRead = (): void => {
+      unread.delete(source);
+      if (unread.size === 0) front.environmentsKnown();
+    };
+    return openSource(source, clock, listenerFor(front, log, onRead));
+  });
+  return { config, clock, log, server, limiter, deliveries, front, sources, stopTls, unread };
 }
+
+/** Without a floor a reader is never too slow; without limits nobody looks. */
+function deadlineOf(limits: LimitsConfig): { floorBytesPerSecond?: number; slackMs?: number } {
+  if (!limits.enabled) return {};
+  const { floorBytesPerSecond, slackMs } = limits;
+  return floorBytesPerSecond > 0 ? { floorBytesPerSecond, slackMs } : { slackMs: NEVER_MS };
+}
+
+const NEVER_MS = Number.MAX_SAFE_INTEGER;
 
 function makeLimiter(limits: LimitsConfig, clock: Clock, pinnedBytes: () => number): Limiter {
   if (!limits.enabled) return Limiter.disabled('full copies');
@@ -233,14 +261,18 @@ async function makeServer(
   return { server, stopTls: () => watched?.stop() };
 }
 
-function statusRoute(front: FlagsFront): Route {
+/** `/status`: the vendor's members, and a block of our own that shows the budget. */
+function statusRoute(front: FlagsFront, limiter: Limiter, deliveries: Deliveries): Route {
   return {
     method: 'GET',
     path: '/status',
     handle: (exchange: Exchange) => {
       const { environments, healthy } = front.status();
       const status = healthy ? 'healthy' : 'degraded';
-      const body = JSON.stringify({ environments, status, version: VERSION, clientVersion: `headgate-${VERSION}` });
+      const streams = front.environments().reduce((sum, environment) => sum + environment.streams, 0);
+      const headgate = { streams, admission: limiter.stats(), deliveries: deliveries.stats() };
+      const clientVersion = `headgate-${VERSION}`;
+      const body = JSON.stringify({ environments, status, version: VERSION, clientVersion, headgate });
       exchange.reply(200, { 'content-type': 'application/json' }, body);
     },
   };
@@ -262,7 +294,7 @@ function openSource(source: FlagSource, clock: Clock, listener: SourceListener):
 /** Files carry no versions that must be trusted: every change of text raises them. */
 const FILE_VERSIONS = 'effective';
 
-function listenerFor(front: FlagsFront, log: Log): SourceListener {
+function listenerFor(front: FlagsFront, log: Log, onRead: () => void): SourceListener {
   return {
     async upsert(environment, data) {
       const info = infoOf(environment);
@@ -281,6 +313,7 @@ function listenerFor(front: FlagsFront, log: Log): SourceListener {
       log.info({ environment: envId }, 'environment removed');
     },
     failed: (error) => log.error({ code: error.code }, `${error.message}; what was loaded before stays served`),
+    loaded: onRead,
     unchanged: (path) => log.info({ path }, 'file changed, but its data id and version did not: nothing to do'),
   };
 }

@@ -28,7 +28,7 @@ export async function readConfig(
 /** `headgate serve`: runs until SIGTERM or SIGINT. Answers the exit code. */
 export async function serve(options: ConfigOptions): Promise<number> {
   const { config, problems } = await readConfig(options);
-  const log = openLog({ level: config?.log.level ?? 'info', clock: systemClock });
+  const log = openLog({ level: config?.log.level ?? 'info', format: config?.log.format ?? 'json', clock: systemClock });
   for (const problem of problems) logProblem(log, problem);
   if (config === undefined) {
     log.error({}, 'cannot start: the configuration has errors');
@@ -45,11 +45,19 @@ export async function run(
 ): Promise<number> {
   let relay: Relay;
   try {
-    relay = await Relay.start({ config, log });
+    relay = await Relay.start({ config, log, listen: !config.exit.always });
   } catch (error) {
     const code = error instanceof HeadgateError ? error.code : undefined;
     log.error({ code }, messageOf(error));
     return 1;
+  }
+  if (config.exit.always || config.exit.onError) {
+    const loaded = await relay.loaded;
+    if (!loaded) log.error({}, 'a source could not be read');
+    if (config.exit.always || !loaded) {
+      await relay.stop();
+      return loaded ? 0 : 1;
+    }
   }
   process.on('SIGHUP', () => relay.reload());
   const stopped = new Promise<void>((resolve, reject) => {

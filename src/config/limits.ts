@@ -89,7 +89,8 @@ function resolveVendor(spec: LimitsSpec, machine: Machine): LimitsConfig {
     queue: spec.queue ?? 0,
     sendTimeoutMs: spec.sendTimeoutMs ?? VENDOR_SEND_TIMEOUT_MS,
     floorBytesPerSecond: FLOOR_BYTES_PER_SECOND,
-    slackMs: VENDOR_SLACK_MS,
+    // without the low-water mark the kernel hides more of a steady reader's progress than the vendor's slack allows for
+    slackMs: off.lowWaterMarkBytes === undefined ? SLACK_PLAIN_MS : VENDOR_SLACK_MS,
   };
 }
 

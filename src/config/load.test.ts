@@ -312,6 +312,14 @@ describe('limits', () => {
     ).toBe(512);
   });
 
+  it('reckon without the low-water mark when HEADGATE_LOW_WATER is off', async () => {
+    const { config } = await loadYaml(YAML_ARCHIVE, { HEADGATE_LOW_WATER: 'off' });
+    expect(config?.limits).toMatchObject({ lowWaterMarkBytes: undefined, slackMs: 30_000 });
+    expect(errorsOf(await load(ARCHIVE, { HEADGATE_LOW_WATER: 'no' }))).toEqual([
+      { severity: 'error', where: 'HEADGATE_LOW_WATER', message: 'expected one of auto, off, got "no"' },
+    ]);
+  });
+
   it('are off when HEADGATE_LIMITS says so, without a recommendation', async () => {
     const loaded = await load(`${ARCHIVE}[Concurrency]\nmaxConcurrent = 7\n`, { HEADGATE_LIMITS: 'off' });
     expect(configOf(loaded).limits).toMatchObject({ mode: 'off', enabled: false });
@@ -399,6 +407,7 @@ describe('values out of range are brought into it, with a warning', () => {
     });
     expect(loaded.problems.map(({ where }) => where)).toEqual([
       'relay.conf:3',
+      'relay.conf:5',
       'relay.conf:5',
       'relay.conf:6',
       'relay.conf',
@@ -521,8 +530,8 @@ describe('settings that contradict each other', () => {
 describe('what is not built yet', () => {
   /** Settings that take effect today. Moves on as more is built. */
   const BUILT = new Set(
-    `exitOnError exitAlways Main.port initTimeout heartbeatInterval maxClientConnectionTime disconnectedStatusTime tlsEnabled tlsCert tlsKey
-     tlsMinVersion logLevel expiredCredentialCleanupInterval gracefulShutdownTimeout maxClientRequestBodySize fileDataSource
+    `exitOnError exitAlways Main.port heartbeatInterval maxClientConnectionTime tlsEnabled tlsCert tlsKey
+     tlsMinVersion logLevel gracefulShutdownTimeout maxClientRequestBodySize fileDataSource
      fileDataSourceMonitoringInterval enableCompression maxConcurrent maxQueued sendTimeout`.split(/\s+/),
   );
   const SAMPLES: Readonly<Record<string, string>> = {

@@ -68,6 +68,7 @@ class Loader {
     await this.#readFile();
     const { env, fromEnv } = this.#options;
     if (env !== undefined) noticeOwnSlips(env, this.#problems);
+    this.#readLowWater();
     if (this.#kind === 'none' && fromEnv) asVendor(this.#draft);
     if (fromEnv) readVendorVariables(env ?? {}, this.#settings, this.#problems);
     checkVendorSettings(this.#settings, this.#problems);
@@ -125,6 +126,16 @@ class Loader {
     if (parsed.ok) return parsed.value;
     this.#problems.error('HEADGATE_LIMITS', `expected ${parsed.expected}, got ${JSON.stringify(text)}`);
     return undefined;
+  }
+
+  /** The low-water mark can be left alone from outside, should it ever be in the way. */
+  #readLowWater(): void {
+    const text = this.#options.env?.['HEADGATE_LOW_WATER'] ?? '';
+    if (text === '') return;
+    const parsed = parseWord(text, ['auto', 'off']);
+    if (!parsed.ok)
+      this.#problems.error('HEADGATE_LOW_WATER', `expected ${parsed.expected}, got ${JSON.stringify(text)}`);
+    else if (parsed.value === 'off') this.#draft.machine.lowWater = false;
   }
 
   #checkServes(): void {

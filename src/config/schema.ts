@@ -110,9 +110,6 @@ const flags = section({
   retry: durationOr('off', undefined, { min: 0, max: HOUR_MS }).optional(),
   catchUp: word('safe', 'all', 'off').optional(),
   aheadWait: duration({ min: 0, max: MINUTE_MS }).optional(),
-  initTimeout: duration({ min: 0, max: HOUR_MS }).optional(),
-  disconnectedStatusTime: duration({ min: 0, max: DAY_MS }).optional(),
-  credentialCleanupInterval: interval,
   log: section({
     batches: integer({ min: 1, max: 1_000_000 }).optional(),
     bytes: bytes({ min: 64 * KIB, max: 16 * GIB }).optional(),
@@ -211,9 +208,6 @@ function applyFlags(settings: NonNullable<Settings['flags']>, target: Mutable<Co
   put(target, 'retryMs', settings.retry);
   put(target, 'catchUp', settings.catchUp);
   put(target, 'aheadWaitMs', settings.aheadWait);
-  put(target, 'initTimeoutMs', settings.initTimeout);
-  put(target, 'disconnectedStatusMs', settings.disconnectedStatusTime);
-  put(target, 'credentialCleanupMs', settings.credentialCleanupInterval);
   put(target, 'logBatchesMax', settings.log?.batches);
   put(target, 'logBytesMax', settings.log?.bytes);
   target.sources = (settings.sources ?? []).map((each) => sourceOf(each));

@@ -8,7 +8,7 @@ import { parseBoolean } from './values.ts';
 export type Variables = Readonly<Record<string, string | undefined>>;
 
 /** Variables of our own. */
-const OWN_VARIABLES: readonly string[] = ['HEADGATE_LIMITS'];
+const OWN_VARIABLES: readonly string[] = ['HEADGATE_LIMITS', 'HEADGATE_LOW_WATER', 'HEADGATE_V8_HEAP'];
 
 /** Known to the vendor, without any effect on what is served. */
 const HARMLESS: ReadonlySet<string> = new Set(['LD_TRACE_LOG_BIG_SEGMENTS']);

@@ -59,9 +59,6 @@ flags:
   retry: 22s
   catchUp: all
   aheadWait: 23s
-  initTimeout: 24s
-  disconnectedStatusTime: 25s
-  credentialCleanupInterval: 26s
   log: { batches: 27, bytes: 28MiB }
   sources:
     - type: archive
@@ -115,15 +112,15 @@ log: { level: none, format: pretty }
       lowWaterMarkBytes: 128 * 1024,
     });
     expect(config.flags).toEqual({
+      initTimeoutMs: 10_000,
+      disconnectedStatusMs: 60_000,
+      credentialCleanupMs: 60_000,
       heartbeatMs: 20_000,
       connectionMsMax: 21 * 60_000,
       compression: 'off',
       retryMs: 22_000,
       catchUp: 'all',
       aheadWaitMs: 23_000,
-      initTimeoutMs: 24_000,
-      disconnectedStatusMs: 25_000,
-      credentialCleanupMs: 26_000,
       logBatchesMax: 27,
       logBytesMax: 28 * 2 ** 20,
       sources: [

@@ -1,6 +1,7 @@
 import pino from 'pino';
 import type { Clock } from '../kernel/index.ts';
 import { caughtUp, delivered, failed, lost, refused } from '../protocols/launchdarkly/index.ts';
+import { prettyInto } from './pretty.ts';
 import { Repeated } from './repeated.ts';
 
 /** The log of a process. */
@@ -16,6 +17,8 @@ export interface Log {
 /** How to log. */
 export interface LogOptions {
   readonly level: 'debug' | 'info' | 'warn' | 'error' | 'none';
+  /** One JSON object a line, or lines for people. Default `json`. */
+  readonly format?: 'json' | 'pretty';
   readonly clock: Clock;
   /** Where lines go; standard output by default. */
   readonly destination?: { write(line: string): void };
@@ -27,7 +30,8 @@ export interface LogOptions {
  */
 export function openLog(options: LogOptions): Log {
   const settings = { level: options.level === 'none' ? 'silent' : options.level, base: null };
-  const logger = options.destination === undefined ? pino(settings) : pino(settings, options.destination);
+  const destination = options.destination ?? pino.destination(1);
+  const logger = pino(settings, options.format === 'pretty' ? prettyInto(destination) : destination);
   const repeatedWarn = new Repeated((fields) => logger.warn(fields, String(fields['what'])), options.clock);
   const stops = [
     refused.listen(({ environment, route, sdk, remoteAddress, reason, early, waitedMs, retryAfterSeconds }) => {

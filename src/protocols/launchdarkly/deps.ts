@@ -21,6 +21,8 @@ export interface FrontOptions {
   readonly aheadWaitMsMax: number;
   readonly heartbeatMs: number;
   readonly connectionMsMax?: number;
+  /** What streams tell clients to wait before they reconnect, in milliseconds; absent: their own backoff. */
+  readonly retryMs?: number;
   readonly compression: boolean;
   readonly catchUp: CatchUpMode;
   readonly logBatchesMax: number;

@@ -1,5 +1,5 @@
 import type { Slot } from '../../admission/index.ts';
-import { payloadOf, type Pin, type Snapshot } from '../../dataset/index.ts';
+import { payloadOf, type Pin, type Plan, type Snapshot } from '../../dataset/index.ts';
 import type { Channel, Exchange, LiveClient } from '../../delivery/index.ts';
 import { admit, factOf } from './admit.ts';
 import { bytesSource, CATCH_UP_BYTES_FREE, catchUpSource } from './catch-up.ts';
@@ -48,9 +48,12 @@ type Opening = Pick<StreamClient, 'environment' | 'feed' | 'route' | 'info'> & {
  */
 export class Streams {
   readonly #front: FrontOptions;
+  /** Put before the first event of a copy, and part of it: on a line of its own Go takes it for an event without a name. */
+  readonly #retry: readonly string[];
 
   constructor(front: FrontOptions) {
     this.#front = front;
+    this.#retry = front.retryMs === undefined ? [] : [`retry: ${front.retryMs}\n`];
   }
 
   /** Answers a request for a stream. */
@@ -132,7 +135,8 @@ export class Streams {
   async #openFree(opening: Opening, start: Nearly): Promise<void> {
     const { environment, feed, route } = opening;
     using pin = environment.data.pin();
-    const encode = (): Buffer => Buffer.from([...reconnectText(feed.view, start, pin.snapshot)].join(''));
+    const encode = (): Buffer =>
+      Buffer.from([...this.#retry, ...reconnectText(feed.view, start, pin.snapshot)].join(''));
     const bytes = start.kind === 'changes' ? start.memo(`stream${route}`, encode) : encode();
     caughtUp.publish(() => ({
       ...factOf(environment, route, opening.info),
@@ -171,7 +175,8 @@ export class Streams {
     using _slot = slot;
     const { environment, feed, compressed } = client;
     using pin = environment.data.pin();
-    const plan = feed.view.full(positionOf(pin.snapshot, feed.view.name));
+    const { pieces } = feed.view.full(positionOf(pin.snapshot, feed.view.name));
+    const plan: Plan = { pieces: [...this.#retry, ...pieces] };
     const source =
       compressed === undefined
         ? payloadOf(pin.snapshot, plan, 'identity')

@@ -5,7 +5,6 @@ import { BaseChannel, type Block, bytesOf, ignoreError, type Transport } from '.
 import { type RawSockets, resetConnection } from './raw-sockets.ts';
 
 const CRLF = Buffer.from('\r\n');
-const NOTHING = Buffer.alloc(0);
 
 /**
  * A response over HTTP/1.1 or 1.0, in the clear or over TLS.
@@ -118,10 +117,17 @@ export class Http1Channel extends BaseChannel {
   #writeToSocket(pieces: readonly Uint8Array[], bytes: number, done: (error?: Error) => void): void {
     const socket = this.#socket;
     const isChunked = this.#res.chunkedEncoding;
+    const last = pieces.length - 1;
+    const taken = (error: Error | null | undefined): void => done(error ?? undefined);
     socket.cork();
     if (isChunked) socket.write(Buffer.from(`${bytes.toString(16)}\r\n`, 'latin1'));
-    for (const piece of pieces) socket.write(piece);
-    socket.write(isChunked ? CRLF : NOTHING, (error) => done(error ?? undefined));
+    for (let i = 0; i < last; i++) socket.write(pieces[i] as Uint8Array);
+    if (isChunked) {
+      socket.write(pieces[last] as Uint8Array);
+      socket.write(CRLF, taken);
+    } else {
+      socket.write(pieces[last] as Uint8Array, taken);
+    }
     socket.uncork();
   }
 

@@ -1,10 +1,13 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { Slices } from '../kernel/index.ts';
 import { compareParts, draftPart, type Edit, emptyPart } from './draft.ts';
 import type { Item } from './index.ts';
 import { LEAF_BYTES_MAX, LEAF_BYTES_MIN, leafWeight } from './packer.ts';
 import type { Part } from './snapshot.ts';
+
+// many runs each, and a machine may be busy with other things
+vi.setConfig({ testTimeout: 60_000 });
 
 const meter = { pinnedBytes: 0 };
 /** From crumbs to items that fill a leaf alone. */

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { crc32, gunzipSync, inflateRawSync } from 'node:zlib';
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import {
   crc32Combine,
   deflateBlock,
@@ -11,6 +11,9 @@ import {
   gzipTrailer,
   storedBlock,
 } from './index.ts';
+
+// many runs each, and a machine may be busy with other things
+vi.setConfig({ testTimeout: 60_000 });
 
 function member(blocks: readonly GzipBlock[]): Buffer {
   let crc = 0;

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import {
   eventShape,
   evenShape,
@@ -19,6 +19,9 @@ import {
   type Snapshot,
   withVersion,
 } from './index.ts';
+
+// many runs each, and a machine may be busy with other things
+vi.setConfig({ testTimeout: 60_000 });
 
 const PLANS = [
   mapPlan,

@@ -17,6 +17,9 @@ import {
 import * as gzip from './gzip.ts';
 import { crc32Combine, type Encoding, type Item, type Plan, payloadOf, planOf, type Shape } from './index.ts';
 
+// many runs each, and a machine may be busy with other things
+vi.setConfig({ testTimeout: 60_000 });
+
 vi.mock(import('./gzip.ts'), async (original) => {
   const real = await original();
   return { ...real, deflateBlock: vi.fn<typeof real.deflateBlock>(real.deflateBlock) };

@@ -3,6 +3,9 @@ import { describe, expect, it, vi } from 'vitest';
 import { flag, gone, groupsOf, makeSet, mapPlan, put } from '../../test/support/dataset-kit.ts';
 import { type Change, type DataSet, type Pin, payloadOf } from './index.ts';
 
+// many runs each, and a machine may be busy with other things
+vi.setConfig({ testTimeout: 60_000 });
+
 async function large(): Promise<DataSet> {
   const set = makeSet();
   await set.replace(Array.from({ length: 400 }, (_, at) => flag(`k${1000 + at}`, 1, 'x'.repeat(1000))));

@@ -1,7 +1,10 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { Slices } from '../kernel/index.ts';
 import { sortByKey } from './sort.ts';
+
+// many runs each, and a machine may be busy with other things
+vi.setConfig({ testTimeout: 60_000 });
 
 const keyed = fc.array(
   fc.record({

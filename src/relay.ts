@@ -8,6 +8,8 @@ import { type EnvironmentInfo, FlagsFront } from './protocols/launchdarkly/index
 import { type Route, Server, watchTls } from './server/index.ts';
 import { openArchive, openFiles, type SourceEnvironment, type SourceListener } from './sources/index.ts';
 
+export { type Log, openLog };
+
 /** The version of this package, as `/status` tells it. */
 export const VERSION = '0.1.0';
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type Config, defaultConfig, machineMemory } from '../config/index.ts';
 import { probeLowWater } from '../delivery/index.ts';
 import { systemClock } from '../kernel/index.ts';
-import { openLog } from '../observability/index.ts';
+import { openLog } from '../relay.ts';
 import { DEMO_DATA, DEMO_SDK_KEY } from './demo-data.ts';
 import { run } from './serve.ts';
 

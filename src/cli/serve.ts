@@ -1,8 +1,7 @@
 import { type Config, loadConfig, machineMemory, type Problem } from '../config/index.ts';
 import { probeLowWater } from '../delivery/index.ts';
 import { HeadgateError, messageOf, systemClock } from '../kernel/index.ts';
-import { type Log, openLog } from '../observability/index.ts';
-import { Relay } from '../relay.ts';
+import { type Log, openLog, Relay } from '../relay.ts';
 
 /** Where the configuration is. */
 export interface ConfigOptions {

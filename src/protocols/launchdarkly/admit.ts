@@ -1,20 +1,9 @@
 import type { Slot } from '../../admission/index.ts';
 import type { Exchange } from '../../delivery/index.ts';
-import { abortSignalOf, type ClientInfo } from './client.ts';
+import { abortSignalOf } from './client.ts';
 import type { FrontOptions } from './deps.ts';
-import type { Environment } from './environment.ts';
 import { type ClientFact, refused } from './facts.ts';
 import { replyShed } from './replies.ts';
-
-/** The facts about a client that logs and traces show. */
-export function factOf(environment: Environment, route: string, client: ClientInfo): ClientFact {
-  return {
-    environment: environment.info.name,
-    route,
-    sdk: client.quirks.sdk,
-    remoteAddress: client.remoteAddress,
-  };
-}
 
 /**
  * Waits for a slot, or sheds: nothing is encoded and nothing is read from the data set before this line.

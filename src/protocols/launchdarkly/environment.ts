@@ -2,18 +2,21 @@ import { DataSet, type Item } from '../../dataset/index.ts';
 import {
   type Block,
   blockOf,
+  type Channel,
   encodeComment,
   encodeEvent,
+  type LiveClient,
   LiveGroup,
   type LiveGroupOptions,
   type LiveLog,
 } from '../../delivery/index.ts';
 import type { Clock, Timer } from '../../kernel/index.ts';
 import { CATCH_UP_BYTES_FREE } from './catch-up.ts';
-import { compressedBlock } from './compressed.ts';
+import type { ClientInfo } from './client.ts';
+import { type CompressedStream, compressedBlock } from './compressed.ts';
 import type { EnvironmentInfo } from './credentials.ts';
+import { factOf, lost } from './facts.ts';
 import { positionOf } from './positions.ts';
-import { type StreamClient, tellLost } from './streams.ts';
 import { ALL_STREAM, FLAGS_STREAM, OBJECTS_STREAM, type StreamView } from './views.ts';
 import { EVENT, KINDS } from './words.ts';
 
@@ -37,6 +40,19 @@ export interface Feed {
   readonly view: StreamView;
   readonly identity: LiveGroup<StreamClient>;
   readonly gzip: LiveGroup<StreamClient>;
+}
+
+/** A stream that is open. */
+export interface StreamClient {
+  readonly environment: Environment;
+  readonly feed: Feed;
+  readonly route: string;
+  readonly info: ClientInfo;
+  readonly channel: Channel;
+  /** Its gzip member, when it is compressed. */
+  readonly compressed: CompressedStream | undefined;
+  /** Its place in the log, since it first had one. */
+  live: LiveClient<StreamClient> | undefined;
 }
 
 /** Where a stream finds its changes. */
@@ -212,7 +228,7 @@ function groupOptions(options: EnvironmentOptions): Omit<LiveGroupOptions<Stream
   return {
     clock: options.clock,
     heartbeatMs: options.heartbeatMs,
-    onLost: tellLost,
+    onLost: ({ environment, route, info }) => lost.publish(() => factOf(environment, route, info)),
     ...(options.connectionMsMax === undefined ? {} : { clientMsMax: options.connectionMsMax }),
   };
 }

@@ -1,4 +1,5 @@
 import { Fact } from '../../kernel/index.ts';
+import type { ClientInfo } from './client.ts';
 import type { Report } from '../../delivery/index.ts';
 
 /** Which client, for logs and traces. */
@@ -7,6 +8,20 @@ export interface ClientFact {
   readonly route: string;
   readonly sdk: string;
   readonly remoteAddress: string;
+}
+
+/** The facts about a client that logs and traces show. */
+export function factOf(
+  environment: { readonly info: { readonly name: string } },
+  route: string,
+  client: ClientInfo,
+): ClientFact {
+  return {
+    environment: environment.info.name,
+    route,
+    sdk: client.quirks.sdk,
+    remoteAddress: client.remoteAddress,
+  };
 }
 
 /** A full copy or a large catch-up was refused. */

@@ -1,12 +1,12 @@
 import { payloadOf, type Pin, type Snapshot } from '../../dataset/index.ts';
 import type { Exchange } from '../../delivery/index.ts';
 import type { Slot } from '../../admission/index.ts';
-import { admit, factOf } from './admit.ts';
+import { admit } from './admit.ts';
 import { CATCH_UP_BYTES_FREE, catchUpSource } from './catch-up.ts';
 import { acceptsGzip, type ClientInfo, clientOf } from './client.ts';
 import type { FrontOptions } from './deps.ts';
 import type { Environment } from './environment.ts';
-import { caughtUp, type ClientFact } from './facts.ts';
+import { type ClientFact, caughtUp, factOf } from './facts.ts';
 import { claimOf, positionOf, startOf, whileAhead } from './positions.ts';
 import { replyEmpty, replyJson, replyText } from './replies.ts';
 import { type Charged, sendCharged } from './send.ts';

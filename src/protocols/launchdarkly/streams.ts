@@ -1,31 +1,18 @@
 import type { Slot } from '../../admission/index.ts';
 import { payloadOf, type Pin, type Plan, type Snapshot } from '../../dataset/index.ts';
-import type { Channel, Exchange, LiveClient } from '../../delivery/index.ts';
-import { admit, factOf } from './admit.ts';
+import type { Exchange } from '../../delivery/index.ts';
+import { admit } from './admit.ts';
 import { bytesSource, CATCH_UP_BYTES_FREE, catchUpSource } from './catch-up.ts';
-import { acceptsGzip, type ClientInfo, clientOf } from './client.ts';
+import { acceptsGzip, clientOf } from './client.ts';
 import { CompressedStream } from './compressed.ts';
 import type { FrontOptions } from './deps.ts';
-import { type Environment, type Feed, groupOf } from './environment.ts';
-import { type ClientFact, caughtUp, failed, lost } from './facts.ts';
+import { type Environment, type Feed, groupOf, type StreamClient } from './environment.ts';
+import { type ClientFact, caughtUp, factOf, failed } from './facts.ts';
 import { type Claim, claimOf, positionOf, type Start, startOf, unchanged, whileAhead } from './positions.ts';
 import { takesCatchUp } from './quirks.ts';
 import { type Charged, sendCharged } from './send.ts';
 import type { StreamView } from './views.ts';
 import { STREAM_HEADERS } from './words.ts';
-
-/** A stream that is open. */
-export interface StreamClient {
-  readonly environment: Environment;
-  readonly feed: Feed;
-  readonly route: string;
-  readonly info: ClientInfo;
-  readonly channel: Channel;
-  /** Its gzip member, when it is compressed. */
-  readonly compressed: CompressedStream | undefined;
-  /** Its place in the log, since it first had one. */
-  live: LiveClient<StreamClient> | undefined;
-}
 
 /** Up to date, or changes away from it. */
 type Nearly = Exclude<Start, { kind: 'full' }>;
@@ -259,9 +246,4 @@ async function orKill(client: StreamClient, work: () => Promise<void>): Promise<
     failed.publish(() => ({ ...factOf(client.environment, client.route, client.info), error }));
     client.channel.kill();
   }
-}
-
-/** Tells that a stream fell off the log. */
-export function tellLost(client: StreamClient): void {
-  lost.publish(() => factOf(client.environment, client.route, client.info));
 }

@@ -711,7 +711,8 @@ describe('following an archive', () => {
       stopped = source.stop();
     });
     await write(...after.map((id) => ({ id, env: { version: 2 } })));
-    await source.reload();
+    clock.advance(1000);
+    await vi.waitFor(() => expect(stopped).toBeDefined(), { interval: 1 });
     await stopped;
     expect(listener.take()).toEqual([`removed ${first}`]);
   });

@@ -23,7 +23,7 @@ const JSON_LENGTH_MAX = 200 * 1024 * 1024;
  * const result = convertYaml(Buffer.from('flagValues:\n  a: [1, 2]\n'));
  * console.log(result.ok && Buffer.from(result.json).toString().replace(/\s+/g, '')); // {"flagValues":{"a":[1,2]}}
  */
-export function convertYaml(bytes: Uint8Array, jsonLengthMax = JSON_LENGTH_MAX): YamlResult {
+export function convertYaml(bytes: Uint8Array, jsonLengthMax: number = JSON_LENGTH_MAX): YamlResult {
   const lineCounter = new LineCounter();
   const failure = (cause: string, offset: number): YamlResult => {
     const { line, column } = placeOf(lineCounter, offset);

@@ -103,7 +103,7 @@ function herdRun(server: Served, { path, until }: typeof FDV1, more: LoadOptions
 
 const NAN = Number.NaN;
 
-function addHerd(table: Table, result: HerdResult, name = ''): void {
+function addHerd(table: Table, result: HerdResult, { name = '', stalled = false } = {}): void {
   const { server } = result;
   table.add(`${name}clients with everything`, result.complete, exactly(result.expected));
   table.add(`${name}their bytes, least = most`, Number(result.bytesMin === result.bytesMax), exactly(1));
@@ -117,8 +117,10 @@ function addHerd(table: Table, result: HerdResult, name = ''): void {
   table.add(`${name}RSS peak (VmHWM), MiB`, server.rssPeakMib);
   table.add(`${name}server's sockets peak, MiB`, server.serverSocketsPeakMib);
   table.add(`${name}clients' sockets peak, MiB`, server.clientSocketsPeakMib);
+  table.add(`${name}RSS peak + server's sockets' peak, MiB`, server.rssPeakMib + server.serverSocketsPeakMib);
   const sum = server.rssPeakMib + server.serverSocketsPeakMib + server.clientSocketsPeakMib;
-  table.add(`${name}RSS peak + all sockets' peaks, MiB`, sum, below(200, 'MiB'));
+  // what stalled readers hold on both sides is bounded by their number
+  table.add(`${name}RSS peak + all sockets' peaks, MiB`, sum, stalled ? undefined : below(200, 'MiB'));
   table.ran(server);
 }
 
@@ -159,14 +161,14 @@ async function stalls(place: Place, which: readonly string[]): Promise<Table> {
   for (let at = 0; at < repeats; at++) {
     const alone = await withHeadgate(place, place.archives.tenMb, async (server) => {
       const result = await herdRun(server, FDV1, { count: healthy });
-      addHerd(table, result, 'f (alone): ');
+      addHerd(table, result, { name: 'f (alone): ' });
       return result;
     });
     for (const [letter, name, more] of runs) {
       if (!which.includes(letter)) continue;
       await withHeadgate(place, place.archives.tenMb, async (server) => {
         const result = await herdRun(server, FDV1, more);
-        addHerd(table, result, name);
+        addHerd(table, result, { name, stalled: true });
         table.add(`${name}last done / alone`, result.healthySeconds / alone.healthySeconds, atMost(1.2, ''));
         table.add(`${name}stalled ones that are left uncut`, result.stalled - result.cutByServer, exactly(0));
         table.add(`${name}cut after, p50, s`, result.cutSeconds?.p50 ?? NAN);

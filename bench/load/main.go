@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -195,6 +196,8 @@ func main() {
 		fail(err)
 	}
 	raiseFileLimit()
+	// the server's processor is left to it
+	runtime.GOMAXPROCS(max(1, runtime.NumCPU()-1))
 	result, err := modes[os.Args[1]](o)
 	if err != nil {
 		fail(err)

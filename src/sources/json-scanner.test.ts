@@ -128,9 +128,9 @@ describe('JSON scanner, properties', () => {
         );
         expect(found).toEqual(expected(text));
       }),
-      { numRuns: 500 },
+      { numRuns: 200 },
     );
-  });
+  }, 30_000);
 
   it('gives the same texts for one piece as for many, without whitespace outside strings, and again for its own output', () => {
     fc.assert(
@@ -143,9 +143,9 @@ describe('JSON scanner, properties', () => {
           expect(scan(Buffer.from(`{"flags":{${JSON.stringify(key)}:${once}}}`))[0]?.text).toBe(once);
         }
       }),
-      { numRuns: 300 },
+      { numRuns: 150 },
     );
-  });
+  }, 30_000);
 
   it('keeps what lies between the whitespace byte for byte: numbers, escapes, order', () => {
     const item =
@@ -181,9 +181,9 @@ describe('JSON scanner, properties', () => {
           located: true,
         });
       }),
-      { numRuns: 3000 },
+      { numRuns: 1500 },
     );
-  });
+  }, 30_000);
 
   it('rejects exactly the bytes that are not UTF-8', () => {
     fc.assert(
@@ -194,9 +194,9 @@ describe('JSON scanner, properties', () => {
         const bytes = Buffer.concat([Buffer.from('{"x":"'), inner, Buffer.from('"}')]);
         expect(failureOf(bytes, cuts) === 'accepted').toBe(isUtf8(bytes));
       }),
-      { numRuns: 3000 },
+      { numRuns: 1500 },
     );
-  });
+  }, 30_000);
 });
 
 function canParse(text: string): boolean {

@@ -25,7 +25,7 @@ describe('conversion', () => {
       }),
       { numRuns: 50 },
     );
-  });
+  }, 30_000);
 
   it('puts the keys of the outer two levels where they stand in the YAML', () => {
     const yaml = 'flagValues:\n\n  # comment\n  9: x\n  a:\n    deep: 1\n\n  1: y\nflags: {}\nsegments: { s: {} }\n';

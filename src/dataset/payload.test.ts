@@ -14,6 +14,7 @@ import {
   textOf,
   wireOf,
 } from '../../test/support/dataset-kit.ts';
+import { Slices } from '../kernel/index.ts';
 import * as gzip from './gzip.ts';
 import { crc32Combine, type Encoding, type Item, type Plan, payloadOf, planOf, type Shape } from './index.ts';
 
@@ -227,14 +228,48 @@ describe('payloadOf', () => {
     expect(payloadOf(set.snapshot(), mapPlan, 'identity').checksum).toEqual({ crc: 0, length: 0 });
   });
 
-  it('measures in slices to the same length', async () => {
+  it('measures in slices to the same length, once', async () => {
     const set = makeSet();
     await set.replace(Array.from({ length: 500 }, (_, at) => flag(`é${at}`, at, 'x'.repeat(500))));
-    expect(set.snapshot().knownByteLength(mapPlan)).toBeUndefined();
-    expect(await set.snapshot().measure(mapPlan)).toBe(Buffer.byteLength(expectedText(set.snapshot(), mapPlan)));
-    expect(payloadOf(set.snapshot(), mapPlan, 'identity').bytes).toBe(set.snapshot().byteLength(mapPlan));
+    const snapshot = set.snapshot();
+    expect(snapshot.knownByteLength(mapPlan)).toBeUndefined();
+    const slices = new Slices(0);
+    const paused = vi.spyOn(slices, 'pause');
+    const measured = await snapshot.measure(mapPlan, slices);
+    expect(measured).toBe(Buffer.byteLength(expectedText(snapshot, mapPlan)));
+    expect(paused).toHaveBeenCalledTimes(snapshot.leavesOf('flags').length);
+    expect(await snapshot.measure(mapPlan, slices)).toBe(measured);
+    expect(paused).toHaveBeenCalledTimes(snapshot.leavesOf('flags').length);
+    expect(payloadOf(snapshot, mapPlan, 'identity').bytes).toBe(snapshot.byteLength(mapPlan));
+  });
+
+  it('lets the loop turn while it prepares', async () => {
+    const set = makeSet();
+    await set.replace(Array.from({ length: 4000 }, (_, at) => flag(`k${at}`, at, 'x'.repeat(500))));
+    const encoded = new Set<number>();
+    let count = 0;
+    const entry = (item: Item): string => {
+      count++;
+      return item.text;
+    };
+    const look = (): void => {
+      encoded.add(count);
+      next = setImmediate(look);
+    };
+    let next = setImmediate(look);
+    // each leaf takes longer than a slice
+    const slow: Shape = { name: 'slow', entry: (item) => (busy(0.02), entry(item)), separator: ',' };
+    await payloadOf(set.snapshot(), planOf({ kind: 'flags', shape: slow }), 'identity').prepare();
+    clearImmediate(next);
+    expect(count).toBe(4000);
+    expect(encoded.size).toBeGreaterThan(5);
   });
 });
+
+/** Keeps the processor for so many milliseconds. */
+function busy(ms: number): void {
+  for (const until = performance.now() + ms; performance.now() < until; );
+}
 
 describe('planOf', () => {
   const refusal = expect.objectContaining({ code: 'HG_OPTION' });

@@ -107,6 +107,7 @@ export class Snapshot {
    * entry, which for 100 MB takes long enough to matter: `measure` does the same in slices, and makes this free.
    */
   byteLength(plan: Plan): number {
+    this.mark(plan, 'identity');
     return this.#lengthOf(plan, (leaf, shape) => leaf.measure(shape))!;
   }
 
@@ -125,6 +126,8 @@ export class Snapshot {
    * console.log({ 'content-length': String(bytes) }); // { 'content-length': '2' }
    */
   async measure(plan: Plan, slices: Slices = new Slices()): Promise<number> {
+    const known = this.knownByteLength(plan);
+    if (known !== undefined) return known;
     for (const piece of plan.pieces) {
       if (typeof piece === 'string') continue;
       for (const leaf of this.leavesOf(piece.kind)) {

@@ -2,7 +2,7 @@ import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:
 import { constants, type Http2ServerRequest, type Http2ServerResponse, type ServerHttp2Stream } from 'node:http2';
 import type { Clock } from '../kernel/index.ts';
 import { type Channel, DeadChannel, ignoreError } from './channel.ts';
-import { Http1Channel, whenOwnsSocket } from './http1.ts';
+import { Http1Channel, whenLostBeforeTurn, whenOwnsSocket } from './http1.ts';
 import { Http2Channel } from './http2.ts';
 import type { RawSockets } from './raw-sockets.ts';
 
@@ -119,6 +119,7 @@ class NodeExchange implements Exchange {
       this.#finished = !isCut(req, res);
     });
     body.once('close', () => this.#over(this.#finished));
+    if (!isHttp2(res)) whenLostBeforeTurn(res, req.socket, () => this.#over(false));
     if (isHttp2(res) ? res.stream.closed : res.closed) this.#over(false);
   }
 

@@ -167,15 +167,37 @@ describe('pipelined requests', () => {
     expect(slots.map(({ releases }) => releases)).toEqual([1, 1, 1]);
   });
 
-  it('never have their turn when their client leaves before', async () => {
-    const { channels, reports, slots, rig: opening } = setUp();
-    const rig = await opening;
-    const client = dial(rig, request('/1') + request('/2'));
-    await until(() => reports.length === 1);
-    client.socket.destroy();
-    await until(() => channels[0]?.dead);
+  // Node emits 'close' only on the response whose turn it is. Fails when whenLostBeforeTurn does nothing.
+  it('never have their turn when their client leaves before, and are told so', async () => {
+    const turns: string[] = [];
+    const told: string[] = [];
+    const rig = await rigOf((exchange) => {
+      exchange.onTurn(() => void turns.push(exchange.path));
+      exchange.onClose((complete) => void told.push(`${exchange.path} ${complete}`));
+      if (exchange.path === '/3') exchange.open(200, SSE).onClose((complete) => void told.push(`channel ${complete}`));
+    });
+    const client = dial(rig, request('/1') + request('/2') + request('/3'));
+    await until(() => turns.length === 1);
     await new Promise((resolve) => setImmediate(resolve));
-    expect(slots.length).toBe(1);
+    client.socket.destroy();
+    await until(() => told.length === 4);
+    expect(told.toSorted()).toEqual(['/1 false', '/2 false', '/3 false', 'channel false']);
+    expect(turns).toEqual(['/1']);
+  });
+
+  it('of any number share one listener on their connection', async () => {
+    const exchanges: Exchange[] = [];
+    const sockets: net.Socket[] = [];
+    const rig = await rigOf((exchange) => void exchanges.push(exchange));
+    rig.server.on('request', (req: { socket: net.Socket }) => void sockets.push(req.socket));
+    const client = dial(rig, request('/'));
+    await until(() => sockets.length === 1);
+    const before = sockets[0]?.listenerCount('close') ?? 0;
+    client.socket.write(request('/').repeat(30));
+    await until(() => exchanges.length === 31);
+    expect(sockets[30]?.listenerCount('close')).toBe(before + 1);
+    for (const exchange of exchanges) exchange.reply(200, {}, 'x');
+    await until(() => client.text().split('HTTP/1.1 200').length === 32);
   });
 
   it('that are opened before their turn are kept in order', async () => {

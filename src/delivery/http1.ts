@@ -48,6 +48,7 @@ export class Http1Channel extends BaseChannel {
       this.#finished = !this.#socket.destroyed;
     });
     res.once('close', () => this.over(this.isEnded && this.#finished && !this.isKilled));
+    whenLostBeforeTurn(res, socket, () => this.over(false));
     // a response made for a connection that is already gone never emits 'close'
     if (res.closed || socket.destroyed) this.over(false);
   }
@@ -141,6 +142,27 @@ export class Http1Channel extends BaseChannel {
     res.uncork();
   }
 }
+
+/**
+ * Calls `listener` when the connection of a pipelined response goes away before its turn: Node tells such a response nothing.
+ *
+ * @param socket - the connection's socket, which the response does not have yet.
+ */
+export function whenLostBeforeTurn(res: ServerResponse, socket: Socket, listener: () => void): void {
+  if (res.socket !== null) return;
+  const listeners = beforeTurn.get(socket) ?? new Set<() => void>();
+  if (!beforeTurn.has(socket)) {
+    beforeTurn.set(socket, listeners);
+    socket.once('close', () => {
+      for (const tell of listeners) tell();
+    });
+  }
+  listeners.add(listener);
+  res.once('socket', () => listeners.delete(listener));
+}
+
+/** Who waits on which connection. One listener on the socket for all: a client may pipeline any number of requests. */
+const beforeTurn = new WeakMap<Socket, Set<() => void>>();
 
 /**
  * Calls `listener` when the response owns its connection: at once, or when the pipelined responses before it are done.

@@ -28,7 +28,11 @@ type FileSourceHandle = ReturnType<typeof openArchive>;
  * The composition root: reads a configuration, makes the rooms, and wires them. The only file that knows every room.
  *
  * @example
- * const relay = await Relay.start({ config });
+ * import { defaultConfig } from 'headgate';
+ *
+ * const config = defaultConfig();
+ * const server = { ...config.server, port: 0, drainDelayMs: 0 };
+ * const relay = await Relay.start({ config: { ...config, server, log: { level: 'none', format: 'json' } } });
  * console.log(relay.port > 0); // true
  * await relay.stop();
  */

@@ -2,7 +2,6 @@ import type { Clock, Timer } from './clock.ts';
 
 interface Pending {
   readonly dueMs: number;
-  readonly order: number;
   readonly run: () => void;
 }
 
@@ -20,7 +19,6 @@ interface Pending {
  */
 export class FakeClock implements Clock {
   #nowMs: number;
-  #order = 0;
   readonly #pending = new Set<Pending>();
 
   /** @param startMs - what `now()` says at first, in milliseconds. */
@@ -33,7 +31,7 @@ export class FakeClock implements Clock {
   }
 
   after(delayMs: number, run: () => void): Timer {
-    const pending: Pending = { dueMs: this.#nowMs + Math.max(0, delayMs), order: this.#order++, run };
+    const pending: Pending = { dueMs: this.#nowMs + Math.max(0, delayMs), run };
     this.#pending.add(pending);
     return { cancel: () => this.#pending.delete(pending) };
   }
@@ -58,13 +56,8 @@ export class FakeClock implements Clock {
     let first: Pending | undefined;
     for (const pending of this.#pending) {
       if (pending.dueMs > untilMs) continue;
-      if (
-        first === undefined ||
-        pending.dueMs < first.dueMs ||
-        (pending.dueMs === first.dueMs && pending.order < first.order)
-      ) {
-        first = pending;
-      }
+      // a set keeps the order of insertion: of two that fall due together the older fires first
+      if (first === undefined || pending.dueMs < first.dueMs) first = pending;
     }
     return first;
   }

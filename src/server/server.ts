@@ -19,10 +19,24 @@ export interface ServerOptions extends ListenerOptions {
  * The server: listens, finds the route, ends in good order.
  *
  * @example
- * const server = await Server.create(options, front.routes());
+ * const hello: Route = {
+ *   method: 'GET',
+ *   path: '/hello/:name',
+ *   handle: (exchange, { name }) => exchange.reply(200, { 'content-type': 'text/plain' }, `Hello, ${name}`),
+ * };
+ * const server = await Server.create(
+ *   {
+ *     host: '127.0.0.1', port: 0, backlog: 511, http2: true, http2ConcurrentStreamsMax: 100,
+ *     headersTimeoutMs: 10_000, requestTimeoutMs: 30_000, keepAliveTimeoutMs: 5000,
+ *     headerBytesMax: 16_384, bodyBytesMax: 1024, onFailure: () => {},
+ *   },
+ *   [hello],
+ * );
  * const { port } = await server.listen();
+ * const response = await fetch(`http://127.0.0.1:${port}/hello/gate`);
+ * console.log(await response.text()); // Hello, gate
  * server.stopAccepting();
- * await server.close();
+ * server.closeIdle();
  */
 export class Server {
   readonly #options: ServerOptions;

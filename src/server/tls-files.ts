@@ -14,7 +14,7 @@ export interface TlsFiles {
 const WATCH_MS = 10_000;
 
 /** Reads certificate and key, and makes sure that they belong together. Rejects with `HG_TLS`. */
-export async function readTls(files: TlsFiles): Promise<TlsMaterial> {
+async function readTls(files: TlsFiles): Promise<TlsMaterial> {
   try {
     const [cert, key] = await Promise.all([readFile(files.certPath), readFile(files.keyPath)]);
     createSecureContext({ cert, key });

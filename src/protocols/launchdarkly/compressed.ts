@@ -23,10 +23,17 @@ export function compressedBlock(bytes: Uint8Array): Block {
  * One stream that is one endless gzip member: what its trailer must say when it is ended in good order.
  *
  * @example
+ * import { createGunzip } from 'node:zlib';
+ *
  * const stream = new CompressedStream();
- * await deliver(stream.begin(stream.compress(source)));
- * stream.sent(block);
- * channel.send(blockOf(stream.trailer()));
+ * const groups = [[Buffer.from('event: patch\n\n')]];
+ * const source = stream.compress({ bytes: undefined, next: () => groups.shift() });
+ * const gunzip = createGunzip();
+ * for (let pieces = await source.next(); pieces !== undefined; pieces = await source.next()) {
+ *   for (const piece of pieces) gunzip.write(piece);
+ * }
+ * gunzip.end(stream.trailer());
+ * console.log(String(await gunzip.toArray().then(Buffer.concat)).trim()); // event: patch
  */
 export class CompressedStream {
   #crc = 0;

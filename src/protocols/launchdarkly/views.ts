@@ -109,7 +109,7 @@ function transferred(position: Position): string {
 }
 
 /** A number that rises with the data, within 31 bits. */
-export function payloadVersion(position: Position): number {
+function payloadVersion(position: Position): number {
   return (position.clock % PAYLOAD_VERSION_MAX) + 1;
 }
 

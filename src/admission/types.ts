@@ -8,7 +8,7 @@ import type { Clock } from '../kernel/index.ts';
  * const limiter = new Limiter({ name: 'copies', maxConcurrent: 1, maxQueued: 0, waitMsMax: 1000 });
  * limiter.tryAcquire();
  * const answer = limiter.tryAcquire();
- * console.log(answer.admitted, answer.reason); // false full
+ * console.log(answer.admitted ? 'a slot' : answer.reason); // full
  */
 export type RefusalReason = 'full' | 'timeout' | 'aborted' | 'closed';
 
@@ -44,7 +44,9 @@ export interface AcquireRequest {
  *
  * @example
  * const limiter = new Limiter({ name: 'copies', maxConcurrent: 1, maxQueued: 10, waitMsMax: 1000, maxParked: 4 });
- * const { slot } = await limiter.acquire();
+ * const answer = await limiter.acquire();
+ * if (!answer.admitted) throw new Error(answer.reason);
+ * const { slot } = answer;
  * console.log(slot.state, limiter.held); // held 1
  * slot.park(); // its reader takes nothing: let the next one have the place
  * console.log(slot.state, limiter.held); // parked 0

@@ -33,6 +33,7 @@ const DIFFERENCES = {
   'no data never refuses a stream': 'the vendor refuses streams until its start times out; waiting costs us nothing',
   'archive update as patches': 'a whole put to every stream at once is what a relay is to prevent',
   'id on events': 'SDKs send it back as Last-Event-ID, and get the changes since instead of everything',
+  'status shows the budget': 'who operates a limit must see it at work; members that a reader does not know do no harm',
   'status names no upstream error': 'sources are files here: there is no connection that could have an error',
 } as const;
 
@@ -608,10 +609,12 @@ describe('behind a relay with an archive', () => {
     expect(all.events.length + legacy.events.length).toBe(4);
   });
 
-  it(`status ${differs('status names no upstream error')}`, async () => {
+  it(`status ${differs('status names no upstream error')} ${differs('status shows the budget')}`, async () => {
     const reply = await request('/status').whole();
     expect(reply.headers).toMatchObject({ 'content-type': 'application/json', 'content-length': String(reply.bytes) });
-    expect(reply.json()).toEqual({
+    const { headgate, ...theirs } = reply.json() as { headgate: object };
+    expect(headgate).toMatchObject({ streams: expect.any(Number) as number, admission: { refused: { full: 0 } } });
+    expect(theirs).toEqual({
       environments: {
         [ENV_ID]: {
           sdkKey: 'sdk-********-****-****-****-*******eeeee',

@@ -1,11 +1,11 @@
 import { Limiter } from './admission/index.ts';
 import type { Config, FileSource, FlagSource, LimitsConfig } from './config/index.ts';
 import { explainLimits } from './config/index.ts';
-import { Deliveries, type Exchange, setLowWater } from './delivery/index.ts';
+import { Deliveries, setLowWater } from './delivery/index.ts';
 import { type Clock, messageOf, systemClock } from './kernel/index.ts';
 import { type Log, openLog } from './observability/index.ts';
 import { type EnvironmentInfo, FlagsFront } from './protocols/launchdarkly/index.ts';
-import { type Route, Server, watchTls } from './server/index.ts';
+import { healthRoutes, type Route, Server, watchTls } from './server/index.ts';
 import { openArchive, openFiles, type SourceEnvironment, type SourceListener } from './sources/index.ts';
 
 export { type Log, openLog };
@@ -78,7 +78,7 @@ export class Relay {
 
   /** Whether every environment has data and the relay is not about to stop. */
   get ready(): boolean {
-    return this.#stopping === undefined && this.#front.ready;
+    return this.#front.ready;
   }
 
   /** Looks at the sources now instead of at their next interval. */
@@ -103,21 +103,28 @@ export class Relay {
 
   async #stop(): Promise<void> {
     const { drainDelayMs, graceMs } = this.#config.server;
+    this.#front.leave();
     this.#log.info({ drainDelayMs, graceMs, streams: this.#streams() }, 'stopping: not ready from now on');
     if (this.port !== 0) await this.#wait(drainDelayMs);
     this.#log.info({ streams: this.#streams(), deliveries: this.#deliveries.active }, 'draining');
     this.#server.stopAccepting();
     this.#limiter.close();
-    await Promise.all(this.#sources.map((source) => source.stop()));
     await Promise.race([
-      Promise.all([this.#limiter.drain(), this.#front.closeStreams(graceMs)]),
+      Promise.all([this.#idle(), this.#front.closeStreams(graceMs)]),
       this.#wait(graceMs + GRACE_MARGIN_MS),
     ]);
     this.#deliveries.shutdown();
+    await Promise.all(this.#sources.map((source) => source.stop()));
     this.#server.closeIdle();
     this.#stopTls();
     this.#log.info({}, 'stopped');
     this.#log.close();
+  }
+
+  /** Resolves when no delivery is in progress, limited or not. */
+  async #idle(): Promise<void> {
+    await this.#limiter.drain();
+    while (this.#deliveries.active > 0) await this.#wait(IDLE_LOOK_MS);
   }
 
   #streams(): number {
@@ -130,6 +137,9 @@ export class Relay {
     });
   }
 }
+
+/** Without limits nobody tells that the last delivery has ended; at the end of a process's life a look is cheap. */
+const IDLE_LOOK_MS = 50;
 
 /** Streams are closed until the last moment of the grace period; their last bytes need a moment more. */
 const GRACE_MARGIN_MS = 500;
@@ -195,10 +205,8 @@ async function assemble(options: RelayOptions): Promise<Parts> {
     onPinnedDropped: () => limiter.recheck(),
   });
   pinnedBytes = () => front.pinnedBytes;
-  const { server, stopTls } = await makeServer(config, clock, log, [
-    ...front.routes(),
-    statusRoute(front, limiter, deliveries),
-  ]);
+  const health = healthRoutes({ ready: () => front.ready, status: () => statusOf({ front, limiter, deliveries }) });
+  const { server, stopTls } = await makeServer(config, clock, log, [...front.routes(), ...health]);
   const unread = new Set(flags.sources);
   const sources = flags.sources.map((source) => {
     // its keys are known before its file is read: clients wait for the data, and are not told that they are unknown
@@ -267,20 +275,16 @@ async function makeServer(
   return { server, stopTls: () => watched?.stop() };
 }
 
-/** `/status`: the vendor's members, and a block of our own that shows the budget. */
-function statusRoute(front: FlagsFront, limiter: Limiter, deliveries: Deliveries): Route {
+/** What `/status` says: the vendor's members, and a block of our own that shows the budget. */
+function statusOf({ front, limiter, deliveries }: Pick<Parts, 'front' | 'limiter' | 'deliveries'>): object {
+  const { environments, healthy } = front.status();
+  const streams = front.environments().reduce((sum, environment) => sum + environment.streams, 0);
   return {
-    method: 'GET',
-    path: '/status',
-    handle: (exchange: Exchange) => {
-      const { environments, healthy } = front.status();
-      const status = healthy ? 'healthy' : 'degraded';
-      const streams = front.environments().reduce((sum, environment) => sum + environment.streams, 0);
-      const headgate = { streams, admission: limiter.stats(), deliveries: deliveries.stats() };
-      const clientVersion = `headgate-${VERSION}`;
-      const body = JSON.stringify({ environments, status, version: VERSION, clientVersion, headgate });
-      exchange.reply(200, { 'content-type': 'application/json' }, body);
-    },
+    environments,
+    status: healthy ? 'healthy' : 'degraded',
+    version: VERSION,
+    clientVersion: `headgate-${VERSION}`,
+    headgate: { streams, admission: limiter.stats(), deliveries: deliveries.stats() },
   };
 }
 

@@ -31,6 +31,7 @@ export class FlagsFront {
   /** SDK key to environment. */
   readonly #byKey = new Map<string, { environment: Environment; expiresMs: number }>();
   #complete = false;
+  #leaving = false;
 
   constructor(options: FrontOptions) {
     this.#options = options;
@@ -79,9 +80,14 @@ export class FlagsFront {
     this.#indexKeys();
   }
 
-  /** Whether every environment has data. */
+  /** From here on new clients should go elsewhere. Those that come all the same are served. */
+  leave(): void {
+    this.#leaving = true;
+  }
+
+  /** Whether every environment has data, and no stop is under way. */
   get ready(): boolean {
-    return this.#complete && this.environments().every(({ data }) => data.ready);
+    return this.#complete && !this.#leaving && this.environments().every(({ data }) => data.ready);
   }
 
   /** What `/status` says of the environments, in the vendor's shape. */

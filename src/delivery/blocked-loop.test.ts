@@ -33,7 +33,7 @@ it('a loop that was blocked for longer than the slack kills no healthy reader', 
   const rig = await openRig('http1', (exchange) => {
     begun++;
     const channel = exchange.open(200, { 'content-type': 'text/plain' });
-    void deliveries.deliver({ channel, source: pages(400) }).then((report) => {
+    void deliveries.deliver({ channel, source: pages(200) }).then((report) => {
       reports.push(report);
       if (report.outcome === 'completed') channel.end();
     });

@@ -39,6 +39,8 @@ export interface Exchange {
    * the client went away first, or the response was killed.
    */
   onClose(listener: (complete: boolean) => void): void;
+  /** Takes a listener of `onClose` back. */
+  offClose(listener: (complete: boolean) => void): void;
   /**
    * Calls `listener` when this response is the one its connection carries: at once, or when the pipelined ones before it are
    * done. Take a slot only then. Never called when the client goes away first.
@@ -85,6 +87,9 @@ export function exchangeOf(req: AnyRequest, res: AnyResponse, context: ExchangeC
   return new NodeExchange(req, res, context);
 }
 
+/** Most requests have none, and ten thousand streams need not each have an empty one. Never changed. */
+const NO_QUERY = new URLSearchParams();
+
 /** Headers that speak about the connection; HTTP/2 has none (RFC 9113, section 8.2.2) and node:http2 throws on them. */
 const CONNECTION_HEADERS = new Set(['connection', 'keep-alive', 'proxy-connection', 'transfer-encoding', 'upgrade']);
 
@@ -124,7 +129,7 @@ class NodeExchange implements Exchange {
   }
 
   get query(): URLSearchParams {
-    this.#query ??= new URLSearchParams(this.#search);
+    this.#query ??= this.#search === '' ? NO_QUERY : new URLSearchParams(this.#search);
     return this.#query;
   }
 
@@ -148,6 +153,11 @@ class NodeExchange implements Exchange {
   onClose(listener: (complete: boolean) => void): void {
     if (this.#complete === undefined) this.#listeners.push(listener);
     else listener(this.#complete);
+  }
+
+  offClose(listener: (complete: boolean) => void): void {
+    const at = this.#listeners.indexOf(listener);
+    if (at >= 0) this.#listeners.splice(at, 1);
   }
 
   onTurn(listener: () => void): void {
@@ -179,12 +189,13 @@ class NodeExchange implements Exchange {
 
   reply(status: number, headers: ReplyHeaders, body: string | Uint8Array = ''): void {
     if (!this.#mayAnswer('reply')) return;
-    const bytes = typeof body === 'string' ? Buffer.from(body) : body;
+    // a string stays one: Node joins it with the head into one write
+    const length = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength;
     const all: Record<string, string> = { ...headers };
-    if (status !== 204 && status !== 304) all['content-length'] ??= String(bytes.byteLength);
+    if (status !== 204 && status !== 304) all['content-length'] ??= String(length);
     this.#writeHead(status, all);
-    const hasBody = this.method !== 'HEAD' && bytes.byteLength > 0 && status !== 204 && status !== 304;
-    if (hasBody) this.#res.end(bytes);
+    const hasBody = this.method !== 'HEAD' && length > 0 && status !== 204 && status !== 304;
+    if (hasBody) this.#res.end(body);
     else this.#res.end();
   }
 

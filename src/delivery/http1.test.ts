@@ -8,6 +8,9 @@ import { Deliveries, type Report } from './deliveries.ts';
 import type { Exchange } from './exchange.ts';
 import { blockOf } from './sse.ts';
 
+// real sockets on a machine that may be busy; every wait inside has a bound of its own
+vi.setConfig({ testTimeout: 20_000 });
+
 const SSE = { 'content-type': 'text/event-stream' };
 const rigs: Rig[] = [];
 const sockets: net.Socket[] = [];

@@ -17,6 +17,9 @@ import type { Channel } from './channel.ts';
 import { Deliveries, type Report } from './deliveries.ts';
 import { eventBlock } from './sse.ts';
 
+// real sockets on a machine that may be busy; every wait inside has a bound of its own
+vi.setConfig({ testTimeout: 20_000 });
+
 const SSE = { 'content-type': 'text/event-stream' };
 const rigs: Rig[] = [];
 const connections: Connection[] = [];

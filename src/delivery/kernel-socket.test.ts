@@ -10,6 +10,9 @@ import {
   tcpInfo,
 } from './kernel-socket.ts';
 
+// real sockets on a machine that may be busy; every wait inside has a bound of its own
+vi.setConfig({ testTimeout: 20_000 });
+
 const open: (Server | Socket)[] = [];
 
 afterEach(() => {

@@ -16,6 +16,9 @@ import {
 } from '../../test/support/transports.ts';
 import { resetConnection, trackRawSockets } from './raw-sockets.ts';
 
+// real sockets on a machine that may be busy; every wait inside has a bound of its own
+vi.setConfig({ testTimeout: 20_000 });
+
 const rigs: Rig[] = [];
 const connections: Connection[] = [];
 

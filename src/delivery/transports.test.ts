@@ -18,6 +18,9 @@ import type { Channel, Transport } from './channel.ts';
 import type { Exchange } from './exchange.ts';
 import { blockOf, eventBlock } from './sse.ts';
 
+// real sockets on a machine that may be busy; every wait inside has a bound of its own
+vi.setConfig({ testTimeout: 20_000 });
+
 const PAGE = 65_536;
 const SSE = { 'content-type': 'text/event-stream' };
 /** More than the kernels of both ends take, with the low-water mark or without. */

@@ -82,7 +82,7 @@ function createPlain(options: ListenerOptions, onRequest: OnRequest): Listener {
   const sessions = trackSessions(h2c);
   const http1Listeners = server.listeners('connection') as ((socket: Socket) => void)[];
   server.removeAllListeners('connection');
-  server.on('connection', (socket: Socket) => {
+  const receive = inTurns((socket) => {
     sniff(socket, options.headersTimeoutMs, (isHttp2) => {
       if (!isHttp2) {
         for (const listener of http1Listeners) listener.call(server, socket);
@@ -93,6 +93,7 @@ function createPlain(options: ListenerOptions, onRequest: OnRequest): Listener {
       h2c.emit('connection', socket);
     });
   });
+  server.on('connection', receive);
   return listenerOf(server, sessions);
 }
 
@@ -146,13 +147,61 @@ function trackSessions(server: Server): Set<http2.ServerHttp2Session> {
   return sessions;
 }
 
+/** New connections per turn of the event loop: the kernel hands over a herd's in one go, and each costs 0.1 ms or more. */
+const CONNECTIONS_PER_TURN = 32;
+
+/** Receives connections a few per turn, in their order, so that a herd's arrival does not hold up those who are here. */
+function inTurns(receive: (socket: Socket) => void): (socket: Socket) => void {
+  const waiting: Socket[] = [];
+  let thisTurn = 0;
+  let armed = false;
+  const turn = (): void => {
+    armed = false;
+    thisTurn = 0;
+    for (const socket of waiting.splice(0, CONNECTIONS_PER_TURN)) {
+      thisTurn++;
+      if (!socket.destroyed) receive(socket);
+    }
+    arm();
+  };
+  const arm = (): void => {
+    if (armed || (waiting.length === 0 && thisTurn === 0)) return;
+    armed = true;
+    setImmediate(turn);
+  };
+  return (socket) => {
+    if (waiting.length === 0 && thisTurn < CONNECTIONS_PER_TURN) {
+      thisTurn++;
+      receive(socket);
+    } else {
+      // an error before anybody listens would end the process
+      socket.on('error', ignore);
+      waiting.push(socket);
+    }
+    arm();
+  };
+}
+
+const ignore = (): void => undefined;
+
 /** The client preface of HTTP/2 with prior knowledge (RFC 9113, section 3.4). No HTTP/1.1 method begins with it. */
 const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1');
 
-/** Reads as much of a connection as tells HTTP/2 from HTTP/1.1, and puts it back. */
+/**
+ * Reads as much of a connection as tells HTTP/2 from HTTP/1.1, and puts it back. One that says nothing is closed; the timer
+ * is not the socket's own, which would stay on it for as long as it is open.
+ */
 function sniff(socket: Socket, timeoutMs: number, decide: (isHttp2: boolean) => void): void {
   let head: Buffer = Buffer.alloc(0);
-  const onTimeout = (): void => {
+  const timer = setTimeout(() => socket.destroy(), timeoutMs);
+  timer.unref();
+  const stop = (): void => {
+    clearTimeout(timer);
+    socket.off('data', onData);
+    socket.off('error', onError);
+    socket.off('close', stop);
+  };
+  const onError = (): void => {
     socket.destroy();
   };
   const onData = (data: Buffer): void => {
@@ -160,17 +209,14 @@ function sniff(socket: Socket, timeoutMs: number, decide: (isHttp2: boolean) => 
     const compared = Math.min(head.length, PREFACE.length);
     const isHttp2 = head.compare(PREFACE, 0, compared, 0, compared) === 0;
     if (isHttp2 && compared < PREFACE.length) return;
-    socket.off('data', onData);
-    socket.off('timeout', onTimeout);
-    socket.off('error', onTimeout);
-    socket.setTimeout(0);
+    stop();
     socket.pause();
     socket.unshift(head);
     decide(isHttp2);
     // node:http2 reads what was put back by itself; data that flowed now would miss it
     if (!isHttp2) socket.resume();
   };
-  socket.setTimeout(timeoutMs, onTimeout);
   socket.on('data', onData);
-  socket.on('error', onTimeout);
+  socket.on('error', onError);
+  socket.on('close', stop);
 }

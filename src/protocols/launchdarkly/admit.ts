@@ -1,6 +1,6 @@
 import type { Slot } from '../../admission/index.ts';
 import type { Exchange } from '../../delivery/index.ts';
-import { abortSignalOf } from './client.ts';
+import { Departure } from './client.ts';
 import type { FrontOptions } from './deps.ts';
 import { type ClientFact, refused } from './facts.ts';
 import { replyShed } from './replies.ts';
@@ -16,7 +16,8 @@ export async function admit(
   fact: () => ClientFact,
   request: { tenant: string; returning: boolean; waitMsMax: number },
 ): Promise<Slot | undefined> {
-  const answer = await front.limiter.acquire({ ...request, signal: abortSignalOf(exchange) });
+  using departure = new Departure(exchange);
+  const answer = await front.limiter.acquire({ ...request, signal: departure.signal });
   if (answer.admitted) return answer.slot;
   if (answer.reason === 'aborted') return undefined;
   const retryAfterSeconds = front.limiter.retryAfterSeconds();

@@ -3,29 +3,43 @@ import { type Quirks, quirksOf } from './quirks.ts';
 
 /** Who asks, as far as a request tells. */
 export interface ClientInfo {
+  /** Asked of the kernel when it is read, and no longer known once the connection is gone. */
   readonly remoteAddress: string;
-  readonly userAgent: string;
   readonly quirks: Quirks;
 }
 
-const USER_AGENT_LENGTH_MAX = 120;
-
 /** Who sent this request. */
 export function clientOf(exchange: Exchange): ClientInfo {
-  const userAgent = exchange.header('user-agent');
+  const quirks = quirksOf(exchange.header('user-agent'));
   return {
-    remoteAddress: exchange.remoteAddress,
-    userAgent: (userAgent ?? '').slice(0, USER_AGENT_LENGTH_MAX),
-    quirks: quirksOf(userAgent),
+    quirks,
+    get remoteAddress() {
+      return exchange.remoteAddress;
+    },
   };
 }
 
-/** A signal that fires when the client goes away before its reply is complete. */
-export function abortSignalOf(exchange: Exchange): AbortSignal {
-  const controller = new AbortController();
-  if (exchange.closed) controller.abort();
-  else exchange.onClose(() => controller.abort());
-  return controller.signal;
+/** A signal that fires when the client goes away before its reply is complete, until it is disposed of. */
+export class Departure implements Disposable {
+  readonly #exchange: Exchange;
+  readonly #controller = new AbortController();
+  readonly #onClose = (complete: boolean): void => {
+    if (!complete) this.#controller.abort();
+  };
+
+  constructor(exchange: Exchange) {
+    this.#exchange = exchange;
+    if (exchange.closed) this.#controller.abort();
+    else exchange.onClose(this.#onClose);
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  [Symbol.dispose](): void {
+    this.#exchange.offClose(this.#onClose);
+  }
 }
 
 /** Whether the client accepts gzip: RFC 9110, section 12.5.3. */

@@ -1,3 +1,4 @@
+import { createGunzip } from 'node:zlib';
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { Changing } from './conditions.ts';
 import type { Reply } from './connections.ts';
@@ -27,9 +28,19 @@ export class SseReader extends Changing {
         throw error;
       },
     });
+    const take = (part: Buffer): void => parser.feed(decoder.decode(part, { stream: true }));
+    const gunzip = reply.headers['content-encoding'] === 'gzip' ? createGunzip() : undefined;
+    gunzip?.on('data', (part: Buffer) => {
+      take(part);
+      this.changed();
+    });
+    // what a cut leaves of a compressed stream ends in the middle: what came before it counts
+    gunzip?.on('error', () => undefined);
     const feed = (): void => {
       for (; this.#fed < reply.parts.length; this.#fed++) {
-        parser.feed(decoder.decode(reply.parts[this.#fed], { stream: true }));
+        const part = reply.parts[this.#fed] as Buffer;
+        if (gunzip === undefined) take(part);
+        else gunzip.write(part);
       }
       this.changed();
     };

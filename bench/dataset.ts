@@ -3,12 +3,15 @@
  *
  *   npx tsc -p bench/tsconfig.json && node .bench/bench/dataset.js [megabytes] [repeats]
  *
- * The longest block is the largest gap between two turns of a chain of immediates, garbage collection included, less
- * the time in which this thread was ready and had no core (Linux tells): other programs on the machine are not ours.
+ * The longest block is the largest gap between two turns of a chain of immediates, less the time in which this thread
+ * was ready and had no core (Linux tells): other programs on the machine are not ours. "Own" is what is left of a gap
+ * without the collector's pauses, which depend on the heap and on how many cores its helpers get, and never more than
+ * the time this thread was on a core.
  * (`monitorEventLoopDelay` is not used: a reset just before a block loses that block.)
  */
 import { readFileSync } from 'node:fs';
 import { cpus } from 'node:os';
+import { PerformanceObserver } from 'node:perf_hooks';
 import { type Change, DataSet, type Item, type Plan, payloadOf, planOf, type Shape } from '../src/dataset/index.ts';
 
 const ITEM_BYTES = 455;
@@ -19,29 +22,66 @@ const count = Math.round((megabytes * 1e6) / ITEM_BYTES);
 interface Sample {
   readonly ms: number;
   readonly blockMs: number;
+  readonly ownMs: number;
 }
 
-/** Milliseconds that the main thread waited for a core so far. */
-function queuedMs(): number {
+/** A time between two turns of the loop, and how much of it the thread was on a core and waited for one. */
+interface Gap {
+  readonly fromMs: number;
+  readonly toMs: number;
+  readonly ranMs: number;
+  readonly queuedMs: number;
+}
+
+/** When the collector stopped everything. */
+const pauses: { readonly fromMs: number; readonly toMs: number }[] = [];
+new PerformanceObserver((list) => {
+  for (const { startTime, duration } of list.getEntries()) {
+    pauses.push({ fromMs: startTime, toMs: startTime + duration });
+  }
+}).observe({ entryTypes: ['gc'] });
+
+function collectedMs(gap: Gap): number {
+  let ms = 0;
+  for (const { fromMs, toMs } of pauses) ms += Math.max(0, Math.min(toMs, gap.toMs) - Math.max(fromMs, gap.fromMs));
+  return ms;
+}
+
+/** The kernel counts a running thread's time once a tick. */
+const TICK_MS = 4;
+
+/** A pause may itself have waited for a core, so the two are not added up: this is never too little. */
+function ownMs(gap: Gap): number {
+  return Math.min(gap.ranMs + TICK_MS, gap.toMs - gap.fromMs - Math.max(gap.queuedMs, collectedMs(gap)));
+}
+
+/** Milliseconds that the main thread was on a core so far, and that it waited for one. */
+function scheduled(): { readonly ranMs: number; readonly queuedMs: number } {
   try {
-    return Number(readFileSync(`/proc/self/task/${process.pid}/schedstat`, 'utf8').split(' ')[1]) / 1e6;
+    const [ran, queued] = readFileSync(`/proc/self/task/${process.pid}/schedstat`, 'utf8').split(' ');
+    return { ranMs: Number(ran) / 1e6, queuedMs: Number(queued) / 1e6 };
   } catch {
-    return 0;
+    return { ranMs: performance.now(), queuedMs: 0 };
   }
 }
 
+/** Shorter gaps are turns like any other. */
+const NOTED_MS_MIN = 1;
+
 /** Runs a job and watches the loop meanwhile. */
 async function measure(job: () => unknown): Promise<Sample> {
-  let blockMs = 0;
+  const gaps: Gap[] = [];
   let watching = true;
-  let last = performance.now();
-  let lastQueuedMs = queuedMs();
+  let fromMs = performance.now();
+  let from = scheduled();
   const turn = (): void => {
-    const now = performance.now();
-    const gapMs = now - last;
-    if (gapMs > blockMs) blockMs = Math.max(blockMs, gapMs - (queuedMs() - lastQueuedMs));
-    lastQueuedMs = queuedMs();
-    last = performance.now();
+    const toMs = performance.now();
+    const to = scheduled();
+    if (toMs - fromMs > NOTED_MS_MIN) {
+      gaps.push({ fromMs, toMs, ranMs: to.ranMs - from.ranMs, queuedMs: to.queuedMs - from.queuedMs });
+    }
+    from = to;
+    fromMs = performance.now();
     if (watching) setImmediate(turn);
   };
   setImmediate(turn);
@@ -51,7 +91,10 @@ async function measure(job: () => unknown): Promise<Sample> {
   const ms = performance.now() - begin;
   await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
   watching = false;
-  return { ms, blockMs };
+  // the observer hears of collections a little later
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  const longest = (of: (gap: Gap) => number): number => gaps.reduce((most, gap) => Math.max(most, of(gap)), 0);
+  return { ms, blockMs: longest((gap) => gap.toMs - gap.fromMs - gap.queuedMs), ownMs: longest(ownMs) };
 }
 
 const rows = new Map<string, Sample[]>();
@@ -163,10 +206,13 @@ console.log(
 console.log(
   `${count} items, ${(bytes / 1e6).toFixed(1)} MB of text, ${(sizes.identity / 1e6).toFixed(1)} MB identity, ${(sizes.gzip / 1e6).toFixed(1)} MB gzip`,
 );
-console.log('| step | ms | longest block ms |\n|---|---|---|');
+console.log('| step | ms | longest block ms | own ms |\n|---|---|---|---|');
 for (const [name, samples] of rows) {
-  console.log(
-    `| ${name} | ${spread(samples.map(({ ms }) => ms))} | ${spread(samples.map(({ blockMs }) => blockMs))} |`,
-  );
+  const columns = [
+    samples.map(({ ms }) => ms),
+    samples.map(({ blockMs }) => blockMs),
+    samples.map((each) => each.ownMs),
+  ];
+  console.log(`| ${name} | ${columns.map(spread).join(' | ')} |`);
 }
 console.log(`peak RSS ${(process.resourceUsage().maxRSS / 1024).toFixed(0)} MB`);

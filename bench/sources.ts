@@ -26,6 +26,8 @@ const repeats = Number(process.argv[3] ?? 5);
 interface Sample {
   readonly ms: number;
   readonly blockMs: number;
+  /** The most that the main thread worked between two turns: what the block is when no one else wants the cores. */
+  readonly cpuMs: number;
   readonly rssMb: number;
 }
 
@@ -72,30 +74,30 @@ async function writeArchive(path: string, zipped: boolean, changed: boolean): Pr
   await written;
 }
 
-/** Milliseconds that the main thread waited for a core so far. */
-function queuedMs(): number {
+/** Milliseconds that the main thread ran on a core, and that it waited for one, so far. */
+function scheduled(): readonly [runMs: number, queuedMs: number] {
   try {
-    return Number(readFileSync(`/proc/self/task/${process.pid}/schedstat`, 'utf8').split(' ')[1]) / 1e6;
+    const [run, queued] = readFileSync(`/proc/self/task/${process.pid}/schedstat`, 'utf8').split(' ');
+    return [Number(run) / 1e6, Number(queued) / 1e6];
   } catch {
-    return 0;
+    return [performance.now(), 0];
   }
 }
 
 async function measure(job: () => Promise<void>): Promise<Sample> {
   let blockMs = 0;
+  let cpuMs = 0;
   let rssMb = 0;
   let watching = true;
   let last = performance.now();
-  let lastQueuedMs = queuedMs();
+  let [lastRun, lastQueued] = scheduled();
   const turn = (): void => {
     const gapMs = performance.now() - last;
-    // the system's own account is read only where it can matter
-    if (gapMs > 1) {
-      const waitedMs = queuedMs();
-      blockMs = Math.max(blockMs, gapMs - (waitedMs - lastQueuedMs));
-      lastQueuedMs = waitedMs;
-      rssMb = Math.max(rssMb, process.memoryUsage.rss() / 1e6);
-    }
+    const [run, queued] = scheduled();
+    blockMs = Math.max(blockMs, gapMs - (queued - lastQueued));
+    cpuMs = Math.max(cpuMs, run - lastRun);
+    if (gapMs > 2) rssMb = Math.max(rssMb, process.memoryUsage.rss() / 1e6);
+    [lastRun, lastQueued] = scheduled();
     last = performance.now();
     if (watching) setImmediate(turn);
   };
@@ -105,7 +107,7 @@ async function measure(job: () => Promise<void>): Promise<Sample> {
   const ms = performance.now() - begin;
   await new Promise((resolve) => setImmediate(resolve));
   watching = false;
-  return { ms, blockMs, rssMb };
+  return { ms, blockMs, cpuMs, rssMb };
 }
 
 function report(name: string, samples: readonly Sample[]): void {
@@ -116,9 +118,8 @@ function report(name: string, samples: readonly Sample[]): void {
     );
     return `${median} (${least}-${most})`;
   };
-  console.log(
-    `${name.padEnd(34)} ${spread((s) => s.ms, 0).padStart(22)} ms   longest block ${spread((s) => s.blockMs, 1).padStart(18)} ms   peak RSS ${spread((s) => s.rssMb, 0)} MB`,
-  );
+  const block = `longest block ${spread((s) => s.blockMs, 1)}, on a core ${spread((s) => s.cpuMs, 1)}`;
+  console.log(`${name.padEnd(28)} ${spread((s) => s.ms, 0)} ms; ${block} ms; peak RSS ${spread((s) => s.rssMb, 0)} MB`);
 }
 
 async function load(path: string, data: DataSet | undefined): Promise<Sample> {

@@ -120,6 +120,21 @@ describe('lanes', () => {
 });
 
 describe('leaving', () => {
+  it('of the only one whose turn it is, leaves the turn to the others', () => {
+    // fails when the turn of an empty lane or class is kept: nobody is next, although somebody waits
+    const queue = new FairQueue<string>(true);
+    const returning = queue.push('r', seat('a', 'server', true));
+    fill(queue, 8, 'f', seat('a'));
+    for (let turn = 0; turn < 7; turn++) take(queue);
+    queue.remove(returning);
+    expect(takeAll(queue)).toEqual(['f8']);
+    const publicOne = queue.push('p', seat('a', 'public'));
+    fill(queue, 9, 's', seat('a'));
+    for (let turn = 0; turn < 8; turn++) take(queue);
+    queue.remove(publicOne);
+    expect(takeAll(queue)).toEqual(['s9']);
+  });
+
   it('costs nobody a turn', () => {
     // fails when remove ends the turn of the tenant
     const queue = new FairQueue<string>(true);

@@ -32,7 +32,7 @@ export class FreeRate {
   /** Time waited since the last handover, without the stretch that is still running. */
   #openMs = 0;
   #waitingSinceMs: number | undefined;
-  #lastMs = -Infinity;
+  #lastMs = 0;
 
   /** @param slots - how many slots there are: one turn. */
   constructor(slots: number) {

@@ -206,7 +206,7 @@ describe('an aborted caller', () => {
   });
 
   it.each(['admitted', 'timeout', 'closed', 'aborted'])('leaves no listener on its signal when %s', async (how) => {
-    // fails when #left does not remove the listener (for aborted: when it is not added with once)
+    // fails when #left does not remove the listener
     const { limiter, clock } = make();
     const held = take(limiter);
     const controller = new AbortController();
@@ -497,6 +497,48 @@ describe('parking', () => {
     expect(called).toHaveLength(2);
   });
 
+  it('keeps one place in line for one that asks twice', () => {
+    // fails when resume puts a slot in line that is in it: the one behind it is lost
+    const { limiter } = make({ maxParked: 2 });
+    const called: string[] = [];
+    const a = take(limiter);
+    a.park();
+    const b = take(limiter);
+    b.park();
+    const c = take(limiter);
+    a.resume(() => called.push('a, first'));
+    b.resume(() => called.push('b'));
+    a.resume(() => called.push('a'));
+    c.release();
+    a.release();
+    expect([called, limiter.held, limiter.parked]).toEqual([['a', 'b'], 1, 0]);
+    b.release();
+    expect([called.length, limiter.held]).toEqual([2, 0]);
+  });
+
+  it('calls nobody back that was released after it was held again, before it was told', () => {
+    // fails when release keeps the callback, or callBack calls what is not there
+    const { limiter } = make({ maxConcurrent: 2, maxParked: 2 });
+    const [a, b] = [take(limiter), take(limiter)];
+    a.park();
+    b.park();
+    const [c, d] = [take(limiter), take(limiter)];
+    const rethrown = vi.fn<(run: () => void) => void>();
+    vi.stubGlobal('queueMicrotask', rethrown);
+    const called: string[] = [];
+    a.resume(() => {
+      d.release();
+      called.push(`a, and b is ${b.state}`);
+      b.release();
+    });
+    b.resume(() => called.push('b'));
+    c.release();
+    vi.unstubAllGlobals();
+    expect(called).toEqual(['a, and b is held']);
+    expect(rethrown).not.toHaveBeenCalled();
+    expect(limiter.held).toBe(1);
+  });
+
   it('survives a callback that throws: the fault is its own, and the others go on', () => {
     // fails when callBack does not catch: the exception reaches whoever released the slot, and `second` waits for ever
     const { limiter } = make({ maxConcurrent: 2, maxParked: 2 });
@@ -650,6 +692,18 @@ describe('order', () => {
     expect(names).toEqual(['a2', 'b1', 'default', 'a3', 'a1 returning', 'p']);
   });
 
+  it('takes callers that name no tenant for one tenant, the one with the empty name', async () => {
+    const { limiter } = make();
+    const held = take(limiter);
+    const names: string[] = [];
+    const answers = [{ tenant: '' }, {}, { tenant: 'x' }].map((request, index) =>
+      ask(limiter, names, String(index), request).then((answer) => slotOf(answer).release()),
+    );
+    held.release();
+    await Promise.all(answers);
+    expect(names).toEqual(['0', '2', '1']);
+  });
+
   it('is plain when fairness is off', async () => {
     const { limiter } = make({ fairness: 'off' });
     const held = take(limiter);
@@ -748,6 +802,39 @@ describe('early refusal', () => {
     expect(await limiter.acquire({ tenant: 'loud' })).toMatchObject({ early: true });
     void limiter.acquire({ tenant: 'quiet' });
     expect(limiter.waiting).toBe(waiting + 1);
+  });
+
+  it('measures while somebody waits, from one handover to the next, whoever joins in between', async () => {
+    // fails when the watch is started anew by each that joins (200 a second), or stopped by each that leaves
+    const { limiter, clock } = make({ maxQueued: 1000 });
+    let slot = take(limiter);
+    let next = limiter.acquire();
+    for (let served = 0; served < 40; served++) {
+      clock.advance(5);
+      const joins = limiter.acquire();
+      clock.advance(5);
+      slot.release();
+      slot = slotOf(await next);
+      next = joins;
+    }
+    queue(limiter, 160);
+    expect(limiter.waiting).toBeGreaterThan(140);
+    expect(await limiter.acquire()).toMatchObject({ early: true });
+  });
+
+  it('does not measure while nobody waits', async () => {
+    // fails when the watch is not stopped by the last that leaves: one a second, and all are refused
+    const { limiter, clock } = make({ maxQueued: 1000 });
+    let slot = take(limiter);
+    for (let served = 0; served < 40; served++) {
+      clock.advance(1000);
+      const next = limiter.acquire();
+      clock.advance(10);
+      slot.release();
+      slot = slotOf(await next);
+    }
+    queue(limiter, 140);
+    expect(limiter.waiting).toBe(140);
   });
 
   it('paces retryAfterSeconds', async () => {

@@ -222,8 +222,8 @@ export class Limiter {
     const waiter = new Waiter({ request, sinceMs, dueMs, answer }, this.#queue, (aborted) => this.#giveUp(aborted));
     if (this.#queue.size === 1) this.#rate.begin(sinceMs);
     if (request.outsideQueueBound !== true) this.#waiting++;
-    if (dueMs < Infinity) this.#deadlines.add(waiter);
-    request.signal?.addEventListener('abort', waiter.onAbort, { once: true });
+    this.#deadlines.add(waiter);
+    request.signal?.addEventListener('abort', waiter.onAbort);
   }
 
   /** A caller in the queue aborted. It may have been the one that was next and did not fit. */
@@ -284,8 +284,8 @@ export class Limiter {
    * doubt, or with fewer ahead than one turn of the slots serves, nobody is.
    */
   #isHopeless(request: AcquireRequest): boolean {
-    const perMs = this.#rate.perMs(this.#limits.clock.now());
-    if (!this.#limits.earlyShed || perMs === undefined) return false;
+    if (!this.#limits.earlyShed) return false;
+    const perMs = this.#rate.perMs(this.#limits.clock.now()) ?? Infinity;
     const ahead = this.#queue.aheadOf(seatOf(request));
     return ahead >= this.#limits.maxConcurrent && ahead > perMs * this.#waitMsMaxOf(request) * DOUBT;
   }

@@ -39,17 +39,19 @@ export class SingleFlight<T> {
     const flight = this.#flights.get(key) ?? this.#begin(key, start);
     flight.callers++;
     return new Promise((resolve, reject) => {
+      flight.result.then(resolve, reject);
+      if (signal === undefined) return;
       const leave = (): void => {
-        reject(signal?.reason);
+        reject(signal.reason);
         flight.callers--;
-        if (flight.callers === 0) this.#giveUp(key, flight, signal?.reason);
+        if (flight.callers === 0) this.#giveUp(key, flight, signal.reason);
       };
       // `start` may have aborted the very signal it was called for: that event has gone by
-      if (signal?.aborted === true) leave();
-      else signal?.addEventListener('abort', leave, { once: true });
+      if (signal.aborted) leave();
+      else signal.addEventListener('abort', leave);
       // a long-lived signal must not collect a listener for every run
-      const landed = flight.result.finally(() => signal?.removeEventListener('abort', leave));
-      landed.then(resolve, reject);
+      const landed = (): void => signal.removeEventListener('abort', leave);
+      flight.result.then(landed, landed);
     });
   }
 

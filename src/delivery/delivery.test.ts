@@ -21,6 +21,7 @@ it('cuts any pieces into writes that hold the same bytes, none much larger than 
       while (delivery.hasPieces) writes.push(delivery.cut(bytes));
       // compared by the machine: a matcher looks at each byte in turn
       expect(Buffer.concat(writes.flat()).equals(Buffer.concat(pieces))).toBe(true);
+      expect(writes.flat().every(({ byteLength }) => byteLength > 0)).toBe(true);
       const sizes = writes.map(bytesOf);
       expect(sizes.filter((size) => size > bytes * 1.5)).toEqual([]);
       expect(sizes.slice(0, -1).filter((size) => size < bytes)).toEqual([]);

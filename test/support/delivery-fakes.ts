@@ -150,6 +150,7 @@ export class FakeSlot implements HeldSlot {
   state: 'held' | 'parked' | 'released' = 'held';
   releases = 0;
   parks = 0;
+  resumes = 0;
   mayPark = true;
   #onHeld: (() => void) | undefined;
 
@@ -166,6 +167,7 @@ export class FakeSlot implements HeldSlot {
   }
 
   resume(onHeld: () => void): void {
+    this.resumes++;
     if (this.state === 'parked') this.#onHeld = onHeld;
   }
 

@@ -5,6 +5,7 @@ import type { Change, Item } from './item.ts';
 import type { Encoding, Leaf } from './leaf.ts';
 import { type Batch, type CatchUp, ChangeLog, changeBytes, makeMemo } from './log.ts';
 import { checkedOptions, type DataSetOptions } from './options.ts';
+import { Pace } from './pace.ts';
 import { type Pin, Pins } from './pins.ts';
 import type { Position } from './position.ts';
 import { type Resolved, resolve, type Versions } from './resolve.ts';
@@ -13,7 +14,7 @@ import { type Tombstone, Tombstones } from './tombstones.ts';
 import { Usage } from './usage.ts';
 
 /** Map operations take a tenth of a microsecond. */
-const KEYS_BETWEEN_LOOKS = 128;
+const KEYS_PER_LOOK = 128;
 /** Long enough that a fleet which comes back every few minutes finds its pages. */
 const IDLE_MS = 10 * 60 * 1000;
 
@@ -300,11 +301,12 @@ export class DataSet {
   }
 
   async #bury({ changes, graves }: Resolved, slices: Slices): Promise<void> {
+    const pace = new Pace(slices, KEYS_PER_LOOK);
     for (const list of [changes, graves]) {
-      for (const [at, { kind, key, version, item }] of list.entries()) {
+      for (const { kind, key, version, item } of list) {
         if (item === undefined) this.#tombstones.bury(kind, key, version);
         else this.#tombstones.raise(kind, key);
-        if (at % KEYS_BETWEEN_LOOKS === 0 && slices.due()) await slices.pause();
+        if (pace.due()) await pace.pause();
       }
     }
   }

@@ -90,6 +90,20 @@ describe('draftPart', () => {
     expect((await draftPart(part, [], meter, new Slices())).part).toBe(part);
   });
 
+  it('counts on from leaf to leaf: a change in each must not keep it from pausing', async () => {
+    const items = Array.from({ length: 400 }, (_, at) => itemOf(at, 1000, 1));
+    const load = items.map((item): Edit => ({ key: item.key, before: undefined, after: item }));
+    const { part } = await draftPart(emptyPart('flags'), load, meter, new Slices());
+    const edits = part.leaves.flatMap(({ items: [first, second] }) =>
+      [first!, second!].map((item): Edit => ({ key: item.key, before: item, after: { ...item, version: 2 } })),
+    );
+    const pauses = vi.spyOn(Slices.prototype, 'pause');
+    await draftPart(part, edits, meter, new Slices(0));
+    // fails when each leaf counts its steps anew: none of them has sixteen
+    expect(pauses).toHaveBeenCalledTimes(Math.floor((2 * edits.length) / 16));
+    pauses.mockRestore();
+  });
+
   it('lets the loop turn while it builds', async () => {
     const edits = Array.from(
       { length: 1000 },

@@ -2,6 +2,7 @@ import type { Slices } from '../kernel/index.ts';
 import { DigestSum } from './digest.ts';
 import { compareKeys, type Item } from './item.ts';
 import type { Leaf, Meter } from './leaf.ts';
+import { Pace } from './pace.ts';
 import { Packer } from './packer.ts';
 import { leafIndex, type Part } from './snapshot.ts';
 
@@ -19,9 +20,9 @@ export interface Drafted {
 }
 
 /** Hashing takes about a microsecond, looking at the clock a twentieth of one. */
-const EDITS_BETWEEN_LOOKS = 16;
+const EDITS_PER_LOOK = 16;
 /** Comparing two items is cheaper. */
-const KEYS_BETWEEN_LOOKS = 64;
+const KEYS_PER_LOOK = 64;
 
 export function emptyPart(kind: string): Part {
   const sum = new DigestSum();
@@ -36,18 +37,19 @@ export function emptyPart(kind: string): Part {
 export async function draftPart(part: Part, edits: readonly Edit[], meter: Meter, slices: Slices): Promise<Drafted> {
   if (edits.length === 0) return { part, retired: [] };
   const packer = new Packer(meter);
+  const pace = new Pace(slices, EDITS_PER_LOOK);
   let from = 0;
   let at = 0;
   while (at < edits.length) {
     const index = Math.max(leafIndex(part.leaves, edits[at]!.key, from), from);
     for (; from < index; from++) packer.keep(part.leaves[from]!);
     const until = part.leaves[from + 1]?.firstKey;
-    at = await mergeLeaf(part.leaves[from]?.items ?? [], { edits, at, until }, packer, slices);
+    at = await mergeLeaf(part.leaves[from]?.items ?? [], { edits, at, until }, packer, pace);
     from++;
   }
   for (; from < part.leaves.length; from++) packer.keep(part.leaves[from]!);
   const leaves = packer.finish();
-  return { part: await summed(part, leaves, edits, slices), retired: missingFrom(leaves, part.leaves) };
+  return { part: await summed(part, leaves, edits, pace), retired: missingFrom(leaves, part.leaves) };
 }
 
 /** Merges one leaf's items with the edits below `until`, the next leaf's first key. Says where the next edit stands. */
@@ -55,7 +57,7 @@ async function mergeLeaf(
   items: readonly Item[],
   run: { readonly edits: readonly Edit[]; readonly at: number; readonly until: string | undefined },
   packer: Packer,
-  slices: Slices,
+  pace: Pace,
 ): Promise<number> {
   let at = run.at;
   let index = 0;
@@ -65,20 +67,20 @@ async function mergeLeaf(
     while (index < items.length && items[index]!.key < key) packer.push(items[index++]!);
     if (items[index]?.key === key) index++;
     if (after !== undefined) packer.push(after);
-    if (at % EDITS_BETWEEN_LOOKS === 0 && slices.due()) await slices.pause();
+    if (pace.due()) await pace.pause();
   }
   while (index < items.length) packer.push(items[index++]!);
   return at;
 }
 
-async function summed(part: Part, leaves: Leaf[], edits: readonly Edit[], slices: Slices): Promise<Part> {
+async function summed(part: Part, leaves: Leaf[], edits: readonly Edit[], pace: Pace): Promise<Part> {
   const sum = part.sum.clone();
   let count = part.count;
-  for (const [at, { before, after }] of edits.entries()) {
+  for (const { before, after } of edits) {
     if (before !== undefined) sum.subtract(before);
     if (after !== undefined) sum.add(after);
     count += Number(after !== undefined) - Number(before !== undefined);
-    if (at % EDITS_BETWEEN_LOOKS === 0 && slices.due()) await slices.pause();
+    if (pace.due()) await pace.pause();
   }
   let textBytes = 0;
   for (const leaf of leaves) textBytes += leaf.textBytes;
@@ -100,11 +102,12 @@ export async function compareParts(
   found: (edit: Edit) => void,
   slices: Slices,
 ): Promise<void> {
+  const pace = new Pace(slices, KEYS_PER_LOOK);
   const olds = itemsOf(missingFrom(now.leaves, before.leaves));
   const news = itemsOf(missingFrom(before.leaves, now.leaves));
   let a = olds.next().value;
   let b = news.next().value;
-  for (let keys = 1; a !== undefined || b !== undefined; keys++) {
+  while (a !== undefined || b !== undefined) {
     const order = a === undefined ? 1 : b === undefined ? -1 : compareKeys(a.key, b.key);
     const older = order <= 0 ? a : undefined;
     const newer = order >= 0 ? b : undefined;
@@ -112,7 +115,7 @@ export async function compareParts(
     if (!same) found({ key: (older ?? newer)!.key, before: older, after: newer });
     if (order <= 0) a = olds.next().value;
     if (order >= 0) b = news.next().value;
-    if (keys % KEYS_BETWEEN_LOOKS === 0 && slices.due()) await slices.pause();
+    if (pace.due()) await pace.pause();
   }
 }
 

@@ -1,9 +1,10 @@
 import { HeadgateError, type Slices } from '../kernel/index.ts';
 import { type Change, checkedChange, checkedItem, type Item } from './item.ts';
+import { Pace } from './pace.ts';
 import { sortByKey } from './sort.ts';
 
 /** Checking and copying an item takes a third of a microsecond. */
-const ITEMS_BETWEEN_LOOKS = 64;
+const ITEMS_PER_LOOK = 64;
 
 /** Incoming changes by kind, in key order, and in order of arrival within a key. */
 export type Incoming = ReadonlyMap<string, readonly Change[]>;
@@ -19,9 +20,10 @@ export async function takeChanges(
   slices: Slices,
 ): Promise<Incoming> {
   const intake = new Intake(kinds);
-  for (const [at, change] of changes.entries()) {
+  const pace = new Pace(slices, ITEMS_PER_LOOK);
+  for (const change of changes) {
     intake.take(checkedChange(change));
-    if (at % ITEMS_BETWEEN_LOOKS === 0 && slices.due()) await slices.pause();
+    if (pace.due()) await pace.pause();
   }
   return intake.sorted(slices);
 }
@@ -37,16 +39,16 @@ export async function takeItems(
   slices: Slices,
 ): Promise<Incoming> {
   const intake = new Intake(kinds);
-  let count = 0;
+  const pace = new Pace(slices, ITEMS_PER_LOOK);
   const take = (item: Item): boolean => {
     const checked = checkedItem(item);
     intake.take({ kind: checked.kind, key: checked.key, version: checked.version, item: checked });
-    return ++count % ITEMS_BETWEEN_LOOKS === 0 && slices.due();
+    return pace.due();
   };
   if (Symbol.asyncIterator in items) {
-    for await (const item of items) if (take(item)) await slices.pause();
+    for await (const item of items) if (take(item)) await pace.pause();
   } else {
-    for (const item of items) if (take(item)) await slices.pause();
+    for (const item of items) if (take(item)) await pace.pause();
   }
   return intake.sorted(slices);
 }

@@ -108,6 +108,7 @@ describe('ChangeLog', () => {
     await append(log, 'base', gone('k', 2));
     await append(log, 'a', put(flag('k', 3)));
     expect([log.stateOf('base'), log.stateOf('a'), log.stateOf('x')]).toEqual([0, 1, undefined]);
+    expect([log.stateAt('a', 1, 1), log.stateAt('x', 1, 1)]).toEqual([3, undefined]);
     await append(log, 'base', gone('k', 4));
     expect([log.first, log.stateOf('base'), log.stateOf('a')]).toEqual([1, 2, 1]);
     await append(log, 'c', put(flag('k', 5)));
@@ -134,7 +135,10 @@ describe('ChangeLog', () => {
     const log = makeLog(2);
     await append(log, 'a', put(flag('k', 1)), put(flag('old', 1)));
     await append(log, 'b', put(flag('k', 2)));
+    expect(log.keys).toBe(2);
     await append(log, 'c', put(flag('m', 1)));
+    // 'k' and 'm': fails when nothing is forgotten, or too much
+    expect(log.keys).toBe(2);
     // 'k' is still in the log at offset 1: when it is changed again, that entry must be superseded
     await append(log, 'd', put(flag('k', 3)));
     expect(log.since(2).keys).toMatchObject([put(flag('m', 1)), put(flag('k', 3))]);

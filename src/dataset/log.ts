@@ -1,5 +1,6 @@
 import { assert, type Slices } from '../kernel/index.ts';
 import { type Change, textBytes } from './item.ts';
+import { Pace } from './pace.ts';
 
 /** One step of the log: everything that one `apply` or one `replace` changed. It happens as a whole or not at all. */
 export interface Batch {
@@ -69,7 +70,7 @@ export interface Prepared {
 }
 
 /** Map operations take a tenth of a microsecond. */
-const ENTRIES_BETWEEN_LOOKS = 128;
+const ENTRIES_PER_LOOK = 128;
 /** Catch-ups are remembered for as many positions: a herd that comes back has few. */
 const CATCH_UPS_MAX = 64;
 
@@ -129,6 +130,13 @@ export class ChangeLog {
     return this.#next;
   }
 
+  /** How many keys the batches held have changed. */
+  get keys(): number {
+    let keys = 0;
+    for (const latest of this.#latest.values()) keys += latest.size;
+    return keys;
+  }
+
   /** UTF-8 bytes of all batches held. */
   get bytes(): number {
     return this.#bytes;
@@ -136,7 +144,6 @@ export class ChangeLog {
 
   /** The batch at an offset, undefined outside [first, next). */
   at(offset: number): Batch | undefined {
-    if (offset < this.first) return undefined;
     return this.#batches[offset - this.first];
   }
 
@@ -184,6 +191,7 @@ export class ChangeLog {
    * offset that they have not reached. It must be appended or the log be broken, before another is prepared.
    */
   async prepare(changes: readonly Change[], slices: Slices): Promise<Prepared> {
+    const pace = new Pace(slices, ENTRIES_PER_LOOK);
     const entries: Entry[] = [];
     let bytes = 0;
     for (const change of changes) {
@@ -202,7 +210,7 @@ export class ChangeLog {
       latest.set(key, entry);
       entries.push(entry);
       bytes += entry.bytes;
-      if (entries.length % ENTRIES_BETWEEN_LOOKS === 0 && slices.due()) await slices.pause();
+      if (pace.due()) await pace.pause();
     }
     return { entries, bytes };
   }
@@ -242,12 +250,12 @@ export class ChangeLog {
 
   /** Lets go of what was kept for evicted batches, in slices. No reader sees it. */
   async forget(batches: readonly Batch[], slices: Slices): Promise<void> {
-    let looked = 0;
+    const pace = new Pace(slices, ENTRIES_PER_LOOK);
     for (const batch of batches) {
       for (const entry of batch.changes) {
         const latest = this.#latestOf(entry.kind);
         if (latest.get(entry.key) === entry) latest.delete(entry.key);
-        if (++looked % ENTRIES_BETWEEN_LOOKS === 0 && slices.due()) await slices.pause();
+        if (pace.due()) await pace.pause();
       }
     }
   }

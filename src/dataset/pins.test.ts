@@ -93,6 +93,17 @@ describe('pins', () => {
     expect(listener).toHaveBeenCalledTimes(3);
     set.pin().release();
     expect(listener).toHaveBeenCalledTimes(3);
+    // what others still hold is not freed
+    const [older, younger] = [set.pin(), await set.apply([put(flag('k1000', 4))]).then(() => set.pin())];
+    await set.apply([put(flag('k1399', 5, 'x'.repeat(1000)))]);
+    const held = set.pinnedBytes;
+    const freed = older.release();
+    expect(freed).toBeGreaterThan(0);
+    expect(freed + set.pinnedBytes).toBe(held);
+    expect(listener).toHaveBeenLastCalledWith(freed);
+    expect(set.pinnedBytes).toBeGreaterThan(0);
+    younger.release();
+    expect(set.pinnedBytes).toBe(0);
   });
 
   it('are exact through any sequence, and back at zero at the end', async () => {

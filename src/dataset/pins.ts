@@ -18,13 +18,6 @@ export class Pins {
   readonly #counts = new Map<Snapshot, number>();
   readonly #listeners = new Set<{ readonly run: (freedBytes: number) => void }>();
 
-  /** How many pins are held. */
-  get count(): number {
-    let count = 0;
-    for (const each of this.#counts.values()) count += each;
-    return count;
-  }
-
   pin(snapshot: Snapshot): Pin {
     const count = this.#counts.get(snapshot) ?? 0;
     this.#counts.set(snapshot, count + 1);

@@ -126,6 +126,18 @@ describe("with the source's versions", () => {
   });
 });
 
+describe('a full put', () => {
+  it('may bring keys before, between and after those that are held', async () => {
+    const { set } = await loaded(flag('b', 1), flag('d', 1), flag('f', 1));
+    const { batch } = await set.replace(['a', 'b', 'c', 'd', 'e', 'f', 'g'].map((key) => flag(key, 1)));
+    expect(batch?.changes.map(({ key }) => key)).toEqual(['a', 'c', 'e', 'g']);
+    const next = await set.replace(['b', 'x', 'y'].map((key) => flag(key, 1)));
+    expect(next.batch?.changes.map(({ key, item }) => `${key} ${item === undefined}`)).toEqual(
+      ['a', 'c', 'd', 'e', 'f', 'g'].map((key) => `${key} true`).concat('x false', 'y false'),
+    );
+  });
+});
+
 describe('with effective versions', () => {
   const text = (version: number, more = ''): string => JSON.stringify({ key: 'k', version, more });
   const item = (version: number, more = ''): Item => flag('k', version, more);

@@ -1,6 +1,7 @@
 import type { Slices } from '../kernel/index.ts';
 import { type Edit, itemsOf, sameItem } from './draft.ts';
 import { type Change, compareKeys, type Item } from './item.ts';
+import { Pace } from './pace.ts';
 import type { Part, Snapshot } from './snapshot.ts';
 import type { Tombstones } from './tombstones.ts';
 import { withVersion } from './version-text.ts';
@@ -34,7 +35,7 @@ export interface Resolved {
 }
 
 /** Looking at the clock costs as much as a key that stayed as it was. */
-const KEYS_BETWEEN_LOOKS = 64;
+const KEYS_PER_LOOK = 64;
 
 /**
  * Finds out what incoming changes mean for what is held. Changes nothing.
@@ -64,13 +65,13 @@ async function applyEach(
   resolver: Resolver,
   slices: Slices,
 ): Promise<void> {
-  let groups = 0;
+  const pace = new Pace(slices, KEYS_PER_LOOK);
   for (let at = 0; at < changes.length; ) {
     const { kind, key } = changes[at]!;
     const end = endOfKey(changes, at);
     resolver.settle(key, snapshot.get(kind, key), changes.slice(at, end));
     at = end;
-    if (++groups % KEYS_BETWEEN_LOOKS === 0 && slices.due()) await slices.pause();
+    if (pace.due()) await pace.pause();
   }
 }
 
@@ -78,7 +79,8 @@ async function replaceAll(part: Part, changes: readonly Change[], resolver: Reso
   const held = itemsOf(part.leaves);
   let live = held.next().value;
   let at = 0;
-  for (let keys = 1; live !== undefined || at < changes.length; keys++) {
+  const pace = new Pace(slices, KEYS_PER_LOOK);
+  while (live !== undefined || at < changes.length) {
     const next = changes[at];
     const order = live === undefined ? 1 : next === undefined ? -1 : compareKeys(live.key, next.key);
     const item = order <= 0 ? live : undefined;
@@ -89,7 +91,7 @@ async function replaceAll(part: Part, changes: readonly Change[], resolver: Reso
       at = end;
     }
     if (order <= 0) live = held.next().value;
-    if (keys % KEYS_BETWEEN_LOOKS === 0 && slices.due()) await slices.pause();
+    if (pace.due()) await pace.pause();
   }
 }
 
@@ -131,8 +133,7 @@ class Resolver {
     const { item, version = 0, rose } = known;
     if (version > (before ?? 0)) this.#resolved.rise += BigInt(version - (before ?? 0));
     if (item === live) {
-      if (item === undefined && version !== before)
-        this.#resolved.graves.push({ kind: this.#kind, key, version, item });
+      if (item === undefined) this.#resolved.graves.push({ kind: this.#kind, key, version, item });
       return;
     }
     if (!rose) this.#resolved.broken = true;
@@ -144,8 +145,8 @@ class Resolver {
 function sourceStep({ item, version, rose }: Known, change: Change): Known {
   if (item !== undefined && change.item !== undefined && sameItem(item, change.item)) return { item, version, rose };
   const rises = version === undefined || change.version > version;
-  // below what clients may have seen a tombstone never falls, whatever the source says
-  const next = change.item === undefined ? Math.max(version ?? 0, change.version) : change.version;
+  // what counts is the highest that clients may have seen, whatever the source says: no tombstone falls below it
+  const next = Math.max(version ?? 0, change.version);
   return { item: change.item, version: next, rose: rose && rises };
 }
 

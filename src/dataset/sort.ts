@@ -1,10 +1,11 @@
 import type { Slices } from '../kernel/index.ts';
 import { compareKeys } from './item.ts';
+import { Pace } from './pace.ts';
 
 /** Sorted at once: 1,024 keys take well under a millisecond. */
 const RUN_ITEMS = 1024;
-/** Looking at the clock costs as much as a comparison, so it is looked at once in so many. */
-const STEPS_BETWEEN_LOOKS = 256;
+/** A comparison takes a twentieth of a microsecond. */
+const STEPS_PER_LOOK = 256;
 
 /**
  * Sorts by key without blocking the loop; among equal keys the order of arrival stays.
@@ -31,9 +32,10 @@ export async function sortByKey<T extends { readonly key: string }>(items: T[], 
 }
 
 async function inOrder(items: readonly { readonly key: string }[], slices: Slices): Promise<boolean> {
+  const pace = new Pace(slices, STEPS_PER_LOOK);
   for (let at = 1; at < items.length; at++) {
     if (compareKeys(items[at - 1]!.key, items[at]!.key) > 0) return false;
-    if (at % STEPS_BETWEEN_LOOKS === 0 && slices.due()) await slices.pause();
+    if (pace.due()) await pace.pause();
   }
   return true;
 }
@@ -43,6 +45,7 @@ async function merge<T extends { readonly key: string }>(
   b: readonly T[],
   slices: Slices,
 ): Promise<T[]> {
+  const pace = new Pace(slices, STEPS_PER_LOOK);
   const out: T[] = [];
   let i = 0;
   let j = 0;
@@ -50,7 +53,7 @@ async function merge<T extends { readonly key: string }>(
     // on equal keys the first run's goes first: that is what keeps the order of arrival
     if (compareKeys(a[i]!.key, b[j]!.key) <= 0) out.push(a[i++]!);
     else out.push(b[j++]!);
-    if ((i + j) % STEPS_BETWEEN_LOOKS === 0 && slices.due()) await slices.pause();
+    if (pace.due()) await pace.pause();
   }
   while (i < a.length) out.push(a[i++]!);
   while (j < b.length) out.push(b[j++]!);

@@ -2,17 +2,15 @@ import { Limiter, type LimiterOptions } from '../../src/admission/index.ts';
 import type { Change, Item } from '../../src/dataset/index.ts';
 import { Deliveries, type DeliveriesOptions, setLowWater, type Transport } from '../../src/delivery/index.ts';
 import { type Clock, FakeClock, systemClock } from '../../src/kernel/index.ts';
-import {
-  type Environment,
-  type EnvironmentInfo,
-  FlagsFront,
-  type FrontOptions,
-} from '../../src/protocols/launchdarkly/index.ts';
+import { type Environment, FlagsFront, type FrontOptions } from '../../src/protocols/launchdarkly/index.ts';
 import { Server } from '../../src/server/index.ts';
 import { turns, until } from './conditions.ts';
 import { type Ask, type Connection, connect, type Reply } from './connections.ts';
+import { infoOf } from './flags-items.ts';
 import { SseReader } from './sse-reader.ts';
 import { selfSigned } from './tls.ts';
+
+export { flag, flagsOf, gone, infoOf, put, segment } from './flags-items.ts';
 
 /** How a front is set up. Whatever is left out is as `limits: auto` would have it, with few slots. */
 export interface FlagsOptions {
@@ -32,34 +30,6 @@ export const TRANSPORTS: readonly Transport[] = ['http1', 'https1', 'h2c', 'h2']
 export const SLACK_MS = 10_000;
 /** Above what both kernels and Node hold for a reader that takes nothing, low-water mark or not. */
 export const STALLING_BYTES: number = 8 * 1024 * 1024;
-
-/** A flag of some size. */
-export function flag(key: string, version: number, padBytes = 0): Item {
-  const text = JSON.stringify({ key, version, on: version % 2 === 1, pad: 'x'.repeat(padBytes) });
-  return { kind: 'flags', key, version, text };
-}
-
-export function segment(key: string, version: number): Item {
-  return { kind: 'segments', key, version, text: JSON.stringify({ key, version, included: [] }) };
-}
-
-/** As many flags as are needed for a full copy of this size. */
-export function flagsOf(bytes: number, version = 1, each: number = 32 * 1024): Item[] {
-  return Array.from({ length: Math.ceil(bytes / each) }, (_, at) => flag(`flag-${at}`, version, each));
-}
-
-/** An item's change, and its deletion. */
-export function put(item: Item): Change {
-  return { kind: item.kind, key: item.key, version: item.version, item };
-}
-
-export function gone(kind: string, key: string, version: number): Change {
-  return { kind, key, version, item: undefined };
-}
-
-export function infoOf(name: string, more: Partial<EnvironmentInfo> = {}): EnvironmentInfo {
-  return { id: name, name, sdkKeys: [{ value: `sdk-${name}` }], ttlMs: 0, ...more };
-}
 
 /** A front behind a server of its own, in this process. */
 export class Flags {

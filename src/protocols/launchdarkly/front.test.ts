@@ -1,0 +1,114 @@
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { FakeExchange, fakeFront } from '../../../test/support/flags-fakes.ts';
+import { flag, infoOf } from '../../../test/support/flags-items.ts';
+import { FlagsFront } from './front.ts';
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** Asks the route whose path fits. */
+async function ask(front: FlagsFront, target: string, authorization = 'sdk-test'): Promise<FakeExchange> {
+  const exchange = new FakeExchange(target, { authorization });
+  const route = front.routes().find(({ path }) => path === exchange.path) ?? keyed(front, exchange.path);
+  await route.handle(exchange, { key: exchange.path.split('/').at(-1) ?? '' });
+  return exchange;
+}
+
+function keyed(front: FlagsFront, path: string): ReturnType<FlagsFront['routes']>[number] {
+  const route = front.routes().find((one) => one.path.endsWith('/:key') && path.startsWith(one.path.slice(0, -4)));
+  if (route === undefined) throw new Error(`Cannot find a route: got ${path}`);
+  return route;
+}
+
+async function start(): Promise<FlagsFront> {
+  const front = new FlagsFront(fakeFront());
+  await front.load(infoOf('test'), [flag('a', 1)], 'source');
+  front.environmentsKnown();
+  return front;
+}
+
+describe('who asks', () => {
+  it('is known by any of its keys, as long as the key lasts', async () => {
+    vi.useFakeTimers({ now: 1000, toFake: ['Date'] });
+    const front = await start();
+    front.upsert(infoOf('test', { sdkKeys: [{ value: 'sdk-new' }, { value: 'sdk-old', expiresMs: 2000 }] }));
+    const statuses = async (): Promise<number[]> => {
+      const keys = ['sdk-new', 'sdk-old', 'sdk-test', 'api_key sdk-new'];
+      return (await Promise.all(keys.map((key) => ask(front, '/sdk/flags/a', key)))).map(({ status }) => status);
+    };
+    expect(await statuses()).toEqual([200, 200, 401, 200]);
+    vi.setSystemTime(2000);
+    expect(await statuses()).toEqual([200, 401, 401, 200]);
+  });
+
+  it('is asked to wait while environments may still come, and refused once they are known', async () => {
+    const front = new FlagsFront(fakeFront());
+    expect((await ask(front, '/sdk/flags')).status).toBe(503);
+    expect((await ask(front, '/sdk/flags', '')).status).toBe(401);
+    await front.load(infoOf('test'), [], 'source');
+    expect((await ask(front, '/sdk/flags')).status).toBe(200);
+    expect((await ask(front, '/sdk/flags', 'sdk-other')).status).toBe(503);
+    front.environmentsKnown();
+    expect((await ask(front, '/sdk/flags', 'sdk-other')).status).toBe(401);
+  });
+
+  it('is told of a filter only with a credential that is known', async () => {
+    const front = await start();
+    expect((await ask(front, '/all?filter=x')).status).toBe(404);
+    expect((await ask(front, '/all?filter=x', 'sdk-other')).status).toBe(401);
+  });
+
+  it('is not let in any more when its environment is gone', async () => {
+    const front = await start();
+    front.remove('test');
+    front.remove('never-there');
+    expect((await ask(front, '/sdk/flags')).status).toBe(401);
+    expect(front.environments()).toEqual([]);
+  });
+});
+
+describe('being ready', () => {
+  it('takes the list of environments, and data in each', async () => {
+    const front = new FlagsFront(fakeFront());
+    await front.load(infoOf('a'), [], 'source');
+    expect(front.ready).toBe(false);
+    front.environmentsKnown();
+    expect(front.ready).toBe(true);
+    front.upsert(infoOf('b'));
+    expect(front.ready).toBe(false);
+    await front.load(infoOf('b'), [], 'source');
+    expect(front.ready).toBe(true);
+    front.leave();
+    expect(front.ready).toBe(false);
+  });
+});
+
+describe('bytes that only deliveries keep alive', () => {
+  it('are those of every environment', async () => {
+    const front = await start();
+    await front.load(infoOf('other'), [flag('b', 1, 1000)], 'source');
+    const pins = front.environments().map(({ data }) => data.pin());
+    expect(front.pinnedBytes).toBe(0);
+    await front.load(infoOf('test'), [flag('a', 2)], 'source');
+    const one = front.pinnedBytes;
+    await front.load(infoOf('other'), [flag('b', 2)], 'source');
+    expect(front.pinnedBytes).toBeGreaterThan(one + 1000);
+    for (const pin of pins) pin.release();
+    expect(front.pinnedBytes).toBe(0);
+  });
+});
+
+describe('a source that fails in the middle', () => {
+  it('leaves everything as it was, and no environment with half of its data', async () => {
+    const front = await start();
+    function* broken(): Iterable<ReturnType<typeof flag>> {
+      yield flag('a', 9);
+      throw new Error('the file ends here');
+    }
+    await expect(front.load(infoOf('test'), broken(), 'source')).rejects.toThrow('the file ends here');
+    await expect(front.load(infoOf('new'), broken(), 'source')).rejects.toThrow('the file ends here');
+    expect(JSON.parse((await ask(front, '/sdk/flags/a')).text)).toMatchObject({ version: 1 });
+    expect(front.ready).toBe(false);
+  });
+});

@@ -46,8 +46,8 @@ export function encoderFor(encoding: Encoding, framed: boolean): Encoder {
 const identity: Encoder = {
   head: [],
   text: plain,
-  page: (leaf, shape) => ({ ...leaf.page(shape), crc: 0, length: 0 }),
-  separator: plain,
+  page: (leaf, shape) => leaf.page(shape),
+  separator: plainSeparator,
   sent: () => {},
   tail: () => [],
   checksum: { crc: 0, length: 0 },
@@ -55,6 +55,15 @@ const identity: Encoder = {
   pageKnown: (leaf, shape) => leaf.measured(shape),
   separatorBytes: (text) => Buffer.byteLength(text),
 };
+
+/** Separators are few, a shape's own, and between any two pages: each is made once. */
+const plainSeparators = new Map<string, Encoded>();
+
+function plainSeparator(text: string): Encoded {
+  let encoded = plainSeparators.get(text);
+  if (encoded === undefined) plainSeparators.set(text, (encoded = plain(text)));
+  return encoded;
+}
 
 function plain(text: string): Encoded {
   return { entries: 1, parts: partsOf(Buffer.from(text)), crc: 0, length: 0 };

@@ -16,13 +16,13 @@ export interface Page {
   /** The bytes, in parts of 64 KiB at most. Shared by every delivery, so never written to. */
   readonly parts: readonly Uint8Array[];
   readonly bytes: number;
-}
-
-/** A page, compressed. */
-export interface PageBlock extends Page {
+  /** What a trailer must say of it when it is compressed; zeros when it is not. */
   readonly crc: number;
   readonly length: number;
 }
+
+/** A page, compressed. */
+export type PageBlock = Page;
 
 /** What is known of a leaf in one shape. */
 interface View {
@@ -177,7 +177,7 @@ export class Leaf {
   #encode(shape: Shape): Page {
     const { text, entries } = this.#join(shape);
     const bytes = Buffer.from(text);
-    return { entries, parts: partsOf(bytes), bytes: bytes.length };
+    return { entries, parts: partsOf(bytes), bytes: bytes.length, crc: 0, length: 0 };
   }
 
   #compress(view: View, page: Page): Promise<PageBlock> {

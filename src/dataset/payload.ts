@@ -13,19 +13,19 @@ export interface Payload {
   /** Bytes on the wire when known without work, else undefined. After `prepare()` known. */
   readonly bytes: number | undefined;
   /**
-   * The next pieces to write in one go, about 64 KiB and never more than 68 KiB; a promise while they are being
-   * compressed; undefined after the end. Ask again only when the promise before is settled; one that was rejected may
+   * The next pieces to write in one go, about `bytesWanted` (64 KiB if not said) and at most 4 KiB more; a promise while
+   * they are being compressed; undefined after the end. Ask again only when the promise before is settled; one that was rejected may
    * be asked for again. Throws, or rejects, what a shape's `entry` throws.
    */
-  next(): readonly Uint8Array[] | Promise<readonly Uint8Array[]> | undefined;
+  next(bytesWanted?: number): readonly Uint8Array[] | Promise<readonly Uint8Array[]> | undefined;
   /** Of everything that `next()` gave, before compression; zeros where nothing is compressed. */
   readonly checksum: Checksum;
   /** Encodes all of it, in slices, and says how many bytes it takes on the wire. Where `next()` stands does not change. */
   prepare(): Promise<number>;
 }
 
-/** What is written in one go: a page's part and the small pieces around it. */
-const GROUP_BYTES_MAX = PART_BYTES_MAX + 4 * 1024;
+/** What may go along with a group that is large enough: the small pieces around a page. */
+const GROUP_BYTES_MORE = 4 * 1024;
 
 /**
  * How many pages are compressed ahead of the one that is waited for. The thread pool has four threads; more would
@@ -65,8 +65,9 @@ class PagedPayload implements Payload {
   readonly #plan: Plan;
   readonly #encoder: Encoder;
   readonly #walk: Walk;
-  /** Encoded and not yet taken, in order. */
-  #ready: Uint8Array[];
+  /** Encoded and, from `#taken` on, not yet given, in order. */
+  readonly #ready: Uint8Array[];
+  #taken = 0;
   /** The step that is being compressed, and then what became of it. */
   #waiting: Promise<void> | undefined;
   #encoded: Encoded | undefined;
@@ -91,21 +92,23 @@ class PagedPayload implements Payload {
     return this.#bytes;
   }
 
-  next(): readonly Uint8Array[] | Promise<readonly Uint8Array[]> | undefined {
+  next(bytesWanted: number = PART_BYTES_MAX): readonly Uint8Array[] | Promise<readonly Uint8Array[]> | undefined {
     const group: Uint8Array[] = [];
     let bytes = 0;
     for (;;) {
-      for (let part = this.#ready[0]; part !== undefined; part = this.#ready[0]) {
-        if (bytes > 0 && bytes + part.length > GROUP_BYTES_MAX) return group;
+      for (let part = this.#ready[this.#taken]; part !== undefined; part = this.#ready[this.#taken]) {
+        if (bytes > 0 && bytes + part.length > bytesWanted + GROUP_BYTES_MORE) return group;
         bytes += part.length;
         group.push(part);
-        this.#ready.shift();
+        this.#taken++;
       }
-      if (bytes >= PART_BYTES_MAX) return group;
+      this.#ready.length = 0;
+      this.#taken = 0;
+      if (bytes >= bytesWanted) return group;
       const filled = this.#tryFill(group.length > 0);
       if (filled === 'more') continue;
       if (group.length > 0) return group;
-      return filled === 'end' ? undefined : filled.then(() => this.next() ?? []);
+      return filled === 'end' ? undefined : filled.then(() => this.next(bytesWanted) ?? []);
     }
   }
 
@@ -182,7 +185,7 @@ class PagedPayload implements Payload {
 
   #send(encoded: Encoded): void {
     this.#encoder.sent(encoded);
-    this.#ready.push(...encoded.parts);
+    for (const part of encoded.parts) this.#ready.push(part);
   }
 
   #end(): 'more' | 'end' {

@@ -17,6 +17,11 @@ export interface DeliveriesOptions {
   readonly turnMsMax?: number;
   /** How many bytes one write has, about. Default 64 KiB: more costs memory under TLS, and hides progress. */
   readonly writeBytes?: number;
+  /**
+   * To how many it grows, over HTTP/1.1 in the clear, for a reader that takes its writes at once. Default 256 KiB: a fifth
+   * more throughput, and at the first write that is not taken at once it is small again.
+   */
+  readonly writeBytesMax?: number;
   /** How often deadlines are looked at. Default 250 ms. */
   readonly sweepMs?: number;
   /** The slowest steady reader that is served. Default 64 KiB/s. */
@@ -45,6 +50,9 @@ export interface DeliveriesStats {
 /** What a step costs the ration at least: tiny pieces cost calls, if not bytes. Bounds the writes of one turn to 256. */
 const STEP_BYTES_MIN = 4096;
 
+/** A write whose callback comes within this was taken at once; a round through a busy loop takes as long. */
+const AT_ONCE_MS = 10;
+
 const facts = diagnosticsChannel('headgate:delivery');
 
 /**
@@ -68,6 +76,7 @@ export class Deliveries {
   readonly #turnBytesMax: number;
   readonly #turnMsMax: number;
   readonly #writeBytes: number;
+  readonly #writeBytesMax: number;
   readonly #sweepMs: number;
   readonly #parkAfterMs: number;
   readonly #deadline: { readonly floorBytesPerSecond: number; readonly slackMs: number; readonly creditMs: number };
@@ -99,6 +108,7 @@ export class Deliveries {
     this.#turnBytesMax = positive('turnBytesMax', options.turnBytesMax ?? 1 << 20);
     this.#turnMsMax = positive('turnMsMax', options.turnMsMax ?? 8);
     this.#writeBytes = positive('writeBytes', options.writeBytes ?? 65_536);
+    this.#writeBytesMax = positive('writeBytesMax', options.writeBytesMax ?? 4 * this.#writeBytes);
     this.#sweepMs = positive('sweepMs', options.sweepMs ?? 250);
     this.#parkAfterMs = positive('parkAfterMs', options.parkAfterMs ?? 100);
     const slackMs = positive('slackMs', options.slackMs ?? 30_000);
@@ -145,7 +155,7 @@ export class Deliveries {
     const guarded = options.guarded ?? true;
     const { capMs, source } = options;
     const deadline = guarded ? new ProgressDeadline({ ...this.#deadline, capMs, bytes: source.bytes }) : undefined;
-    const delivery = new Delivery(options, deadline, this.#clock.now());
+    const delivery = new Delivery(options, deadline, { nowMs: this.#clock.now(), writeBytes: this.#writeBytes });
     delivery.settle = settle;
     delivery.onTaken = (error) => this.#taken(delivery, error);
     this.#started++;
@@ -199,7 +209,7 @@ export class Deliveries {
   /** Whether there is something to write now. */
   #read(delivery: Delivery): boolean {
     delivery.phase = 'reading';
-    const next = delivery.source?.next();
+    const next = delivery.source?.next(delivery.writeBytes);
     if (next === undefined) {
       this.#complete(delivery);
       return false;
@@ -223,7 +233,7 @@ export class Deliveries {
   }
 
   #write(delivery: Delivery): number {
-    const pieces = delivery.cut(this.#writeBytes);
+    const pieces = delivery.cut(delivery.writeBytes);
     const bytes = bytesOf(pieces);
     if (bytes === 0 || delivery.onTaken === undefined) {
       this.#enqueue(delivery);
@@ -241,12 +251,20 @@ export class Deliveries {
     // the callback of a write that a kill cut short comes without an error on Node 20: the phase is the truth
     if (delivery.phase !== 'writing') return;
     if (error !== undefined || delivery.channel.dead) return this.#finish(delivery, 'client_gone', error);
-    delivery.deadline?.took(this.#time.now());
+    const nowMs = this.#time.now();
+    delivery.deadline?.took(nowMs);
+    this.#resize(delivery, nowMs - delivery.wroteAtMs);
     delivery.bytes += delivery.outstanding;
     this.#bytes += delivery.outstanding;
     delivery.outstanding = 0;
     if (delivery.parkedAtMs === undefined) this.#enqueue(delivery);
     else this.#comeBack(delivery);
+  }
+
+  /** Whoever takes a write at once gets a larger one next: fewer calls. Whoever does not is to show progress in small ones. */
+  #resize(delivery: Delivery, tookMs: number): void {
+    if (delivery.channel.transport !== 'http1' || tookMs > AT_ONCE_MS) delivery.writeBytes = this.#writeBytes;
+    else delivery.writeBytes = Math.min(2 * delivery.writeBytes, Math.max(this.#writeBytes, this.#writeBytesMax));
   }
 
   /** A parked reader reads again: it goes on when it has a place. The wait for it is ours. */

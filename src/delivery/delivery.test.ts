@@ -6,7 +6,7 @@ import { Delivery } from './delivery.ts';
 
 function deliveryOf(pieces: readonly Uint8Array[]): Delivery {
   const source = { bytes: undefined, next: () => undefined };
-  const delivery = new Delivery({ channel: new FakeChannel(), source }, undefined, 0);
+  const delivery = new Delivery({ channel: new FakeChannel(), source }, undefined, { nowMs: 0, writeBytes: 64 });
   delivery.give(pieces);
   return delivery;
 }

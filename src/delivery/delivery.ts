@@ -32,8 +32,11 @@ export interface HeldSlot {
 export interface Source {
   /** All pieces together, on the wire, in bytes; undefined when it is not known beforehand. */
   readonly bytes: number | undefined;
-  /** The next pieces; undefined after the last. They are sent as they are, and must not change until the delivery is over. */
-  next(): readonly Uint8Array[] | Promise<readonly Uint8Array[] | undefined> | undefined;
+  /**
+   * The next pieces; undefined after the last. They are sent as they are, and must not change until the delivery is over.
+   * About `bytesWanted` go out in one write: a source that can give as many at once saves calls.
+   */
+  next(bytesWanted?: number): readonly Uint8Array[] | Promise<readonly Uint8Array[] | undefined> | undefined;
 }
 
 /** What a delivery needs. */
@@ -74,6 +77,8 @@ export class Delivery {
   bytes = 0;
   /** Bytes of the write that is out. */
   outstanding = 0;
+  /** How many bytes its next write has, about. */
+  writeBytes: number;
   /** When the write that is out went out, in fair time. */
   wroteAtMs = 0;
   /** When it gave up its place; undefined while it has one. */
@@ -86,14 +91,19 @@ export class Delivery {
   #index = 0;
   #offset = 0;
 
-  constructor(options: DeliverOptions, deadline: ProgressDeadline | undefined, nowMs: number) {
+  constructor(
+    options: DeliverOptions,
+    deadline: ProgressDeadline | undefined,
+    at: { readonly nowMs: number; readonly writeBytes: number },
+  ) {
     this.channel = options.channel;
     this.source = options.source;
     this.slot = options.slot;
     this.parking = options.slot === undefined ? undefined : options.parking;
     this.onEnd = options.onEnd;
     this.deadline = deadline;
-    this.startedAtMs = nowMs;
+    this.startedAtMs = at.nowMs;
+    this.writeBytes = at.writeBytes;
   }
 
   /** Whether pieces that were read are still to be written. */

@@ -32,7 +32,7 @@ const TEXT_BYTES_MAX = 1000;
 
 /** A channel whose reader is the test: what is written waits until `take()`. */
 export class FakeChannel implements Channel {
-  readonly transport: Transport = 'http1';
+  readonly transport: Transport;
   /** Bytes taken, writes and live blocks together. */
   bytes = 0;
   /** Bytes handed over, taken or not. */
@@ -51,6 +51,10 @@ export class FakeChannel implements Channel {
   #heldBack = 0;
   #onDrain: (() => void) | undefined;
   #onClose: ((complete: boolean) => void)[] = [];
+
+  constructor(transport: Transport = 'http1') {
+    this.transport = transport;
+  }
 
   get dead(): boolean {
     return this.isClosed || this.kills > 0;

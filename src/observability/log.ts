@@ -27,6 +27,15 @@ export interface LogOptions {
 /**
  * Opens the log and listens to what the rooms make known: a refusal or a cut is a warning with its cause, a client's own
  * disconnect is for debugging, and repeated ones are summed. Keys never reach a line: rooms do not tell them.
+ *
+ * @example
+ * const lines: string[] = [];
+ * const destination = { write: (line: string) => void lines.push(line) };
+ * const log = openLog({ level: 'warn', clock: systemClock, destination });
+ * log.info({}, 'not at this level');
+ * log.warn({ port: 8030 }, 'shown');
+ * console.log(lines.length, lines[0]?.includes('"port":8030,"msg":"shown"')); // 1 true
+ * log.close();
  */
 export function openLog(options: LogOptions): Log {
   const settings = { level: options.level === 'none' ? 'silent' : options.level, base: null };

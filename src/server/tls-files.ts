@@ -28,6 +28,13 @@ async function readTls(files: TlsFiles): Promise<TlsMaterial> {
 /**
  * Reads certificate and key now, and again whenever one of the files changes, so that a renewal needs no restart. A pair
  * that cannot be used is told to `onFailure`; the last good one stays in use.
+ *
+ * @example
+ * ```ts no-run
+ * const files = { certPath: '/etc/headgate/tls.crt', keyPath: '/etc/headgate/tls.key', minVersion: '1.2' } as const;
+ * const watched = await watchTls(files, systemClock, { onChange: (tls) => console.log(tls.cert.length), onFailure: console.error });
+ * watched.stop();
+ * ```
  */
 export async function watchTls(
   files: TlsFiles,

@@ -68,7 +68,19 @@ export interface FollowUp {
   readonly catchUp: (client: StreamClient, offset: number) => void;
 }
 
-/** One environment: who it is, what it holds, and who follows it. */
+/**
+ * One environment: who it is, what it holds, and who follows it.
+ *
+ * @example
+ * const environment = new Environment(
+ *   { id: 'production', name: 'production', sdkKeys: [{ value: 'sdk-1' }], ttlMs: 0 },
+ *   { clock: systemClock, heartbeatMs: 180_000, logBatchesMax: 100, logBytesMax: 1e6, onPinnedDropped: () => {} },
+ *   { refresh: () => {}, catchUp: () => {} },
+ * );
+ * await environment.load([{ kind: 'flags', key: 'a', version: 1, text: '{"key":"a","version":1}' }], 'effective');
+ * console.log(environment.data.snapshot().count, environment.streams); // 1 0
+ * environment.close();
+ */
 export class Environment {
   info: EnvironmentInfo;
   readonly data: DataSet;

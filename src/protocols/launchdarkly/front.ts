@@ -22,6 +22,21 @@ export interface Route {
  * The flags front, server side: what LaunchDarkly's server SDKs and PHP ask a relay for.
  *
  * It knows environments, which a source brings, and answers requests; it knows neither sources nor sockets.
+ *
+ * @example
+ * import { Limiter } from 'headgate/admission';
+ * import { Deliveries } from 'headgate/delivery';
+ *
+ * const front = new FlagsFront({
+ *   clock: systemClock, limiter: Limiter.disabled('copies'), deliveries: new Deliveries(), guarded: true, parking: false,
+ *   streamWaitMsMax: 10_000, pollWaitMsMax: 1000, aheadWaitMsMax: 5000, heartbeatMs: 180_000, compression: true,
+ *   catchUp: 'safe', logBatchesMax: 10_000, logBytesMax: 1e8, onPinnedDropped: () => {},
+ * });
+ * const environment = { id: 'production', name: 'production', sdkKeys: [{ value: 'sdk-1' }], ttlMs: 0 };
+ * await front.load(environment, [{ kind: 'flags', key: 'a', version: 1, text: '{"key":"a","version":1}' }], 'effective');
+ * front.environmentsKnown();
+ * console.log(front.ready, front.routes().length); // true 8
+ * front.remove('production');
  */
 export class FlagsFront {
   readonly #options: FrontOptions;

@@ -742,30 +742,30 @@ describe('early refusal', () => {
   it('tells a caller at once that its turn cannot come in time', async () => {
     // fails when #isHopeless always says no
     const { limiter } = await steady();
-    queue(limiter, 149); // 100 a second are served, so half of them in time, if the estimate is right
-    expect([limiter.waiting, limiter.stats().refusedEarly]).toEqual([149, 0]);
+    queue(limiter, 299); // 100 a second are served, so a third of them in time, if the estimate is right
+    expect([limiter.waiting, limiter.stats().refusedEarly]).toEqual([299, 0]);
     queue(limiter, 2, { outsideQueueBound: true });
     expect(await limiter.acquire()).toEqual({ admitted: false, reason: 'timeout', early: true, waitedMs: 0 });
-    expect(limiter.stats()).toMatchObject({ waiting: 149, refusedEarly: 1, refused: { timeout: 1, full: 0 } });
+    expect(limiter.stats()).toMatchObject({ waiting: 299, refusedEarly: 1, refused: { timeout: 1, full: 0 } });
   });
 
   it('is said by the caller’s own wait', async () => {
     const { limiter } = await steady();
-    queue(limiter, 16);
+    queue(limiter, 31);
     expect(await limiter.acquire({ waitMsMax: 100 })).toMatchObject({ early: true });
     void limiter.acquire({ waitMsMax: 200 });
-    expect(limiter.waiting).toBe(17);
+    expect(limiter.waiting).toBe(32);
   });
 
   it('is never said to a stream that is open already, nor when switched off', async () => {
     const { limiter } = await steady();
-    queue(limiter, 200);
+    queue(limiter, 400);
     const before = limiter.stats().waitingOpen;
     void limiter.acquire({ outsideQueueBound: true, waitMsMax: 1 });
     expect(limiter.stats().waitingOpen - before).toBe(1);
     const { limiter: patient } = await steady({ earlyShed: false });
-    queue(patient, 200);
-    expect(patient.waiting).toBe(200);
+    queue(patient, 400);
+    expect(patient.waiting).toBe(400);
   });
 
   it('is never said with fewer ahead than one turn of the slots serves', async () => {
@@ -797,7 +797,7 @@ describe('early refusal', () => {
   it('counts those who go before, not those who wait', async () => {
     // fails when #isHopeless takes the length of the queue: the caller of another tenant is next but one
     const { limiter } = await steady();
-    queue(limiter, 160, { tenant: 'loud' });
+    queue(limiter, 320, { tenant: 'loud' });
     const { waiting } = limiter;
     expect(await limiter.acquire({ tenant: 'loud' })).toMatchObject({ early: true });
     void limiter.acquire({ tenant: 'quiet' });
@@ -817,13 +817,13 @@ describe('early refusal', () => {
       slot = slotOf(await next);
       next = joins;
     }
-    queue(limiter, 160);
-    expect(limiter.waiting).toBeGreaterThan(140);
+    queue(limiter, 320);
+    expect(limiter.waiting).toBeGreaterThan(280);
     expect(await limiter.acquire()).toMatchObject({ early: true });
   });
 
   it('does not measure while nobody waits', async () => {
-    // fails when the watch is not stopped by the last that leaves: one a second, and all are refused
+    // fails when the watch is not started by the first that joins: one a second, and all are refused
     const { limiter, clock } = make({ maxQueued: 1000 });
     let slot = take(limiter);
     for (let served = 0; served < 40; served++) {
@@ -833,8 +833,27 @@ describe('early refusal', () => {
       slot.release();
       slot = slotOf(await next);
     }
-    queue(limiter, 140);
-    expect(limiter.waiting).toBe(140);
+    queue(limiter, 280);
+    expect(limiter.waiting).toBe(280);
+  });
+
+  it('measures the time of those that waited in vain, too', async () => {
+    // fails when the watch is not stopped by the last that leaves: its time is lost, and it looks like 100 a second
+    const { limiter, clock } = make({ maxQueued: 1000 });
+    let slot = take(limiter);
+    for (let served = 0; served < 40; served++) {
+      void limiter.acquire({ waitMsMax: 90 });
+      clock.advance(90);
+      clock.advance(500);
+      const next = limiter.acquire();
+      clock.advance(10);
+      slot.release();
+      slot = slotOf(await next);
+    }
+    queue(limiter, 28);
+    expect([limiter.waiting, limiter.stats().refusedEarly]).toEqual([28, 0]);
+    queue(limiter, 12);
+    expect(limiter.stats().refusedEarly).toBeGreaterThan(3);
   });
 
   it('paces retryAfterSeconds', async () => {

@@ -823,7 +823,7 @@ describe('early refusal', () => {
   });
 
   it('does not measure while nobody waits', async () => {
-    // fails when the watch is not started by the first that joins: one a second, and all are refused
+    // fails when the watch is neither stopped by the last that leaves nor started anew by the first that joins
     const { limiter, clock } = make({ maxQueued: 1000 });
     let slot = take(limiter);
     for (let served = 0; served < 40; served++) {

@@ -2,7 +2,7 @@ import { type Item, textBytes } from './item.ts';
 import { Leaf, type Meter } from './leaf.ts';
 
 /** A new leaf's weight: one page then is about one write. */
-export const LEAF_BYTES: number = 64 * 1024;
+const LEAF_BYTES: number = 64 * 1024;
 /** Above it a leaf is split; the room between keeps a growing leaf from being split at every change. */
 export const LEAF_BYTES_MAX: number = 96 * 1024;
 /** Below it a leaf joins a neighbour with which it fits into one leaf, else deletions would leave crumbs. */

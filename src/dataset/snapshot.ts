@@ -195,7 +195,7 @@ export class Snapshot {
 }
 
 /** The leaf in which a key stands if it is there at all: the last one that does not begin after it. */
-export function leafFor(leaves: readonly Leaf[], key: string): Leaf | undefined {
+function leafFor(leaves: readonly Leaf[], key: string): Leaf | undefined {
   return leaves[leafIndex(leaves, key)];
 }
 

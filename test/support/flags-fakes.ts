@@ -78,7 +78,7 @@ export class FakeExchange implements Exchange {
   readonly query: URLSearchParams;
   readonly remoteAddress = '192.0.2.1';
   readonly httpVersion = '1.1';
-  readonly channel = new KeptChannel();
+  readonly channel: KeptChannel = new KeptChannel();
   status = 0;
   headers: Readonly<Record<string, string>> = {};
   answer = '';

@@ -22,7 +22,7 @@ export const TRANSPORTS: readonly Transport[] = ['http1', 'https1', 'h2c', 'h2']
 let made: { readonly key: string; readonly cert: string } | undefined;
 
 /** A self-signed certificate for localhost, made once per run and kept nowhere. */
-export function certificate(): { readonly key: string; readonly cert: string } {
+function certificate(): { readonly key: string; readonly cert: string } {
   if (made !== undefined) return made;
   const folder = mkdtempSync(join(tmpdir(), 'headgate-tls-'));
   const [keyPath, certPath] = [join(folder, 'key.pem'), join(folder, 'cert.pem')];

@@ -16,7 +16,7 @@ export interface EnvironmentInfo {
 }
 
 /** A server-side key; one with an expiry is refused from then on. */
-export interface SdkKey {
+interface SdkKey {
   readonly value: string;
   /** Unix time in milliseconds. */
   readonly expiresMs?: number;

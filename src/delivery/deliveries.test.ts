@@ -491,7 +491,7 @@ describe('parking', () => {
   const waits = { parking: () => true };
 
   it('gives the place on after 100 ms without progress while others wait, and takes the next one to go on', () => {
-    const { engine, begin, turns, pass } = setUp();
+    const { engine, begin, turns, pass } = setUp({ parkIdleAfterMs: 100 });
     const { channel, slot, reports } = begin({ ...waits, source: pages(3) });
     turns.settle();
     pass(50);
@@ -517,7 +517,7 @@ describe('parking', () => {
   });
 
   it('is not for a reader that takes, nor while nobody waits', () => {
-    const { begin, turns, pass } = setUp();
+    const { begin, turns, pass } = setUp({ parkIdleAfterMs: 100 });
     let waiting = false;
     const { channel, slot } = begin({ parking: () => waiting, source: pages(100) });
     turns.settle();
@@ -532,6 +532,28 @@ describe('parking', () => {
     expect(slot.parks).toBe(0);
     pass(100);
     expect(slot.parks).toBe(1);
+  });
+
+  // Fails when #mayPark does not look at the ready queue (parked at 25 ms all the same), or #sweepEvery not at who waits.
+  it('comes sooner while nobody has anything to send, and not while somebody has', () => {
+    const { clock, engine, begin, turns } = setUp();
+    const { slot } = begin({ ...waits, source: pages(3) });
+    turns.settle();
+    const busy = new FakeChannel();
+    busy.open = true;
+    void engine.deliver({ channel: busy, source: { bytes: undefined, next: () => [Buffer.alloc(65_536)] } });
+    const tick = (ms: number): void => {
+      for (let left = ms; left > 0; left -= 5) {
+        clock.advance(5);
+        turns.turn();
+      }
+    };
+    tick(60);
+    expect(slot.state).toBe('held');
+    busy.close();
+    tick(60);
+    expect(slot.state).toBe('parked');
+    expect(clock.now()).toBeLessThan(125);
   });
 
   // Fails when #mayPark does not ask whether a write is out.
@@ -612,7 +634,7 @@ describe('parking', () => {
   });
 
   it('needs no place for its end: the last byte completes it', async () => {
-    const { begin, turns, pass } = setUp();
+    const { begin, turns, pass } = setUp({ parkIdleAfterMs: 100 });
     const { channel, slot, promise } = begin({ ...waits, source: pages(1) });
     turns.settle();
     pass(200);

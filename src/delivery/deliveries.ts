@@ -32,6 +32,11 @@ export interface DeliveriesOptions {
   readonly creditMs?: number;
   /** After how long without progress a reader gives its place up to those who wait. Default 100 ms. */
   readonly parkAfterMs?: number;
+  /**
+   * The same while no other delivery has anything to send. Default 25 ms: then all who hold a place wait for their readers,
+   * and every millisecond more is one in which nothing is sent to anybody.
+   */
+  readonly parkIdleAfterMs?: number;
   /** Runs something once the event loop has turned. Default `setImmediate`; tests turn the loop themselves. */
   readonly nextTurn?: (run: () => void) => void;
 }
@@ -79,6 +84,7 @@ export class Deliveries {
   readonly #writeBytesMax: number;
   readonly #sweepMs: number;
   readonly #parkAfterMs: number;
+  readonly #parkIdleAfterMs: number;
   readonly #deadline: { readonly floorBytesPerSecond: number; readonly slackMs: number; readonly creditMs: number };
   readonly #nextTurn: (run: () => void) => void;
   readonly #active = new Set<Delivery>();
@@ -111,6 +117,7 @@ export class Deliveries {
     this.#writeBytesMax = positive('writeBytesMax', options.writeBytesMax ?? 4 * this.#writeBytes);
     this.#sweepMs = positive('sweepMs', options.sweepMs ?? 250);
     this.#parkAfterMs = positive('parkAfterMs', options.parkAfterMs ?? 100);
+    this.#parkIdleAfterMs = positive('parkIdleAfterMs', options.parkIdleAfterMs ?? this.#parkAfterMs / 4);
     const slackMs = positive('slackMs', options.slackMs ?? 30_000);
     const creditMs = options.creditMs === undefined ? slackMs / 2 : positive('creditMs', options.creditMs);
     const floorBytesPerSecond = positive('floorBytesPerSecond', options.floorBytesPerSecond ?? 65_536);
@@ -295,7 +302,7 @@ export class Deliveries {
 
   #armSweep(): void {
     if (this.#watched + this.#parkable === 0) return;
-    const everyMs = this.#parkable > 0 ? Math.min(this.#sweepMs, this.#parkAfterMs / 2) : this.#sweepMs;
+    const everyMs = this.#sweepEvery();
     if (this.#sweepTimer !== undefined) {
       // the first one that can park does not wait for the slow sweep that is under way
       if (everyMs >= this.#sweepEveryMs) return;
@@ -304,6 +311,16 @@ export class Deliveries {
     this.#time.tick();
     this.#sweepEveryMs = everyMs;
     this.#sweepTimer = this.#clock.after(everyMs, () => this.#sweep());
+  }
+
+  #sweepEvery(): number {
+    if (this.#parkable === 0) return this.#sweepMs;
+    for (const { parking } of this.#active) {
+      // all of one limiter, so one knows for all
+      if (parking !== undefined)
+        return Math.min(this.#sweepMs, (parking() ? this.#parkIdleAfterMs : this.#parkAfterMs) / 2);
+    }
+    return this.#sweepMs;
   }
 
   /**
@@ -339,7 +356,7 @@ export class Deliveries {
   #mayPark(delivery: Delivery, nowMs: number): boolean {
     if (delivery.phase !== 'writing' || delivery.parking === undefined || delivery.parkedAtMs !== undefined)
       return false;
-    return nowMs - delivery.wroteAtMs >= this.#parkAfterMs;
+    return nowMs - delivery.wroteAtMs >= (this.#ready.size === 0 ? this.#parkIdleAfterMs : this.#parkAfterMs);
   }
 
   #park(delivery: Delivery): void {

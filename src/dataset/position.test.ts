@@ -81,5 +81,6 @@ describe('positions', () => {
     expect(() => formatPosition({ digest: 'short', clock: 1, view: 'v' })).toThrow(refusal);
     expect(() => formatPosition({ digest: D, clock: 0.5, view: 'v' })).toThrow(refusal);
     expect(() => formatPosition({ digest: D, clock: 1, view: '' })).toThrow(`got ${D}.1.`);
+    expect(() => formatPosition({ digest: 'x'.repeat(1000), clock: 1, view: 'v' })).toThrow(/got x{189}$/);
   });
 });

@@ -47,8 +47,8 @@ export function formatPosition(position: Position): string {
  */
 export function parsePosition(text: string): Position | undefined {
   if (text.length > LENGTH_MAX) return undefined;
-  const [digest, clock, view, ...more] = text.split('.');
-  if (digest === undefined || clock === undefined || view === undefined || more.length > 0) return undefined;
+  const [digest = '', clock = '', view, ...more] = text.split('.');
+  if (view === undefined || more.length > 0) return undefined;
   if (!DIGEST.test(digest) || !CLOCK.test(clock) || !VIEW.test(view)) return undefined;
   if (!Number.isSafeInteger(Number(clock))) return undefined;
   return { digest, clock: Number(clock), view };

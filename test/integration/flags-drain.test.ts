@@ -130,11 +130,14 @@ async function passUntil(what: string, holds: () => boolean): Promise<void> {
 }
 
 describe('before the listener is closed', () => {
-  // fails when `ready` does not look at #stopping
+  // fails when FlagsFront.ready does not know of leave()
   it('the relay is not ready, and serves everybody who still comes', async () => {
     const running = await start({ drainDelayMs: 300, graceMs: 0 });
+    expect((await ask('/health/ready').whole()).status).toBe(200);
     const stopped = running.stop();
     expect(running.ready).toBe(false);
+    expect((await ask('/health/ready').whole()).status).toBe(503);
+    expect((await ask('/health/live').whole()).status).toBe(200);
     expect((await ask('/sdk/latest-all').whole()).status).toBe(200);
     const [stream] = await streams(['/all']);
     let over = false;
@@ -249,7 +252,7 @@ describe('open streams', () => {
 });
 
 describe('without limits', () => {
-  // fails when the drain waits for the limiter alone: one that is off counts nothing
+  // fails when #idle waits for the limiter alone: one that is off counts nothing
   it('a full copy that is under way is finished all the same', async () => {
     const running = await start({ bytes: STALLING_BYTES, graceMs: 20_000, limits: { enabled: false, parking: false } });
     const connection = open();

@@ -82,7 +82,7 @@ function versionIn(body: string, key = 'k'): number {
 }
 
 describe.each(TRANSPORTS)('over %s', (transport) => {
-  // 1. fails when #deliverFull gets a pin that was taken before admit()
+  // 1. fails when #deliverFull sends from a pin that was taken before admit()
   it('serves who queued the present, and loses no change of meanwhile', async () => {
     await startLarge({ transport });
     stall('/all');
@@ -119,7 +119,7 @@ describe.each(TRANSPORTS)('over %s', (transport) => {
     await until('nobody', () => flags.limiter.held + flags.limiter.waiting + flags.deliveries.active === 0);
   });
 
-  // 5. fails when Deliveries.#finish does not release the slot, and `using` in #openWithSlot is a const
+  // 5. fails when Deliveries.#finish does not release the slot, and the `using` of slots in Streams are const
   it('frees the slot of a stream that stays open, and of clients that come and go', async () => {
     flags = await startFlags({ transport, limits: { maxConcurrent: 1 } });
     await flags.load([...flagsOf(1024 * 1024), flag('k', 1)]);
@@ -153,7 +153,7 @@ describe.each(TRANSPORTS)('over %s', (transport) => {
     expect(flags.deliveries.stats().ended).toMatchObject({ client_gone: 1, stalled: 0 });
   });
 
-  // 6. fails when Deliveries.#finish leaves the delivery among the active ones, and its phase as it was
+  // 6. fails when Deliveries.#complete settles a delivery and leaves it among the active ones, a write outstanding
   it('leaves no deadline behind on a connection that is used again, nor on a stream that is idle', async () => {
     flags = await startFlags({ transport, clock: new FakeClock(), front: { capMs: 5000 } });
     await flags.load([...flagsOf(512 * 1024), flag('k', 1)]);
@@ -169,7 +169,7 @@ describe.each(TRANSPORTS)('over %s', (transport) => {
     expect((await idle.event(2)).event).toBe('patch');
   });
 
-  // 7. fails when a delivery stays active, its write outstanding, until its channel closes
+  // 7. the same
   it('does not cut a healthy stream at the cap while it receives changes', async () => {
     flags = await startFlags({ transport, clock: new FakeClock(), front: { capMs: 5000 } });
     await flags.load([...flagsOf(512 * 1024), flag('k', 1)]);
@@ -187,7 +187,8 @@ describe.each(TRANSPORTS)('over %s', (transport) => {
     expect(stream.reply.over).toBeUndefined();
   });
 
-  // 8. fails when ProgressDeadline.took() does not give back the time that the bytes are worth
+  // 8. fails when ProgressDeadline.took() does not give back the time that the bytes are worth, and when it forgets at
+  // each write how far the reader is behind
   it('serves a slow reader to the end, and cuts one that drips', async () => {
     await startLarge({ transport });
     const slow = stall('/sdk/latest-all', 1);
@@ -202,8 +203,8 @@ describe.each(TRANSPORTS)('over %s', (transport) => {
     await until('its slot', () => flags.limiter.held === 1);
     let seconds = 0;
     for (; flags.limiter.held === 1 && seconds < 60; seconds++) {
-      // one read takes up to 64 KiB: every eight seconds that is an eighth of the floor rate
-      if (seconds % 8 === 0) drip.connection.resume(drip.reply, 1);
+      // an eighth of the floor rate, and some of each write in every eight seconds
+      if (seconds % 8 === 0) drip.connection.resume(drip.reply, FLOOR_BYTES_PER_SECOND);
       await flags.pass(1000);
     }
     expect(seconds).toBeLessThan(30);
@@ -256,7 +257,7 @@ describe.each(TRANSPORTS)('over %s', (transport) => {
     await until('nobody', () => flags.limiter.held === 0);
   });
 
-  // 15. fails when admit() comes after openStream()
+  // 15. fails when #openStream() comes before admit()
   it('answers a shed stream before its headers, and sends it nothing more', async () => {
     flags = await startFlags({ transport, limits: { maxConcurrent: 1, maxQueued: 0 } });
     await flags.load([flag('k', 1)]);
@@ -325,7 +326,7 @@ describe('what is shared between callers', () => {
     return /"k","version":5|"version":5,"kind":"flag","key":"k"/.test(reply.body);
   }
 
-  // 3. fails when Leaf keeps its encoded text under the shape alone, for all versions of the leaf
+  // 3. fails when #deliverFull serializes, for everybody, the snapshot that was asked for first
   it('is of the version that each of them was admitted to', async () => {
     await startLarge({ limits: { maxConcurrent: 10, waitMsMax: 1000 } });
     const plain = stall('/sdk/latest-all', 1);
@@ -345,7 +346,7 @@ describe('what is shared between callers', () => {
 });
 
 describe('the limiter, from outside', () => {
-  // 12. fails when a caller that gets its slot is counted among the waiting until its delivery has ended
+  // 12. fails when a caller that gets its slot is counted among the waiting for a moment longer
   it('refuses nobody while there are never more clients than it may hold', async () => {
     flags = await startFlags({ limits: { maxConcurrent: 1, maxQueued: 3 } });
     await flags.load(flagsOf(256 * 1024));
@@ -379,8 +380,7 @@ describe('the limiter, from outside', () => {
     }
   });
 
-  // 14. fails when Limiter.acquire() asks for the wait before it asks for a free slot, and when a wait that is over is
-  // refused before the slot that is free is given
+  // 14. fails when Limiter.acquire() asks for the wait before it asks for a free slot
   it('refuses nobody for whom there is a slot, though the wait be over', async () => {
     const clock = new FakeClock();
     flags = await startFlags({ clock, limits: { maxConcurrent: 1, waitMsMax: 0 } });

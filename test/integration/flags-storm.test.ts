@@ -108,18 +108,24 @@ class Sdk {
     const reader = new SseReader(reply);
     let taken = 0;
     const take = (): void => {
-      for (; taken < reader.events.length && reply === this.#reply; taken++) this.#take(reader.events[taken]!);
+      for (; taken < reader.events.length && reply === this.#reply; taken++) {
+        this.#take(reader.events[taken]!, taken === 0);
+      }
     };
     reader.onChange(take);
     take();
   }
 
-  #take(event: Parameters<Fdv1Client['take']>[0]): void {
+  #take(event: Parameters<Fdv1Client['take']>[0], isFirst: boolean): void {
     // the one repeat that is meant: a stream of the first protocol that is up to date is told so with an item it has
-    const isFirst = this.#lastEventId !== undefined && event.event === 'patch' && event.id === this.#lastEventId;
-    if (!isFirst) this.model.take(event);
+    const isSame = this.#lastEventId !== undefined && digestIn(event.id) === digestIn(this.#lastEventId);
+    if (!(isFirst && event.event === 'patch' && isSame)) this.model.take(event);
     this.#lastEventId = event.id ?? this.#lastEventId;
   }
+}
+
+function digestIn(id: string | undefined): string | undefined {
+  return id?.split('.')[0];
 }
 
 let flags: Flags | undefined;
@@ -183,7 +189,7 @@ class Storm {
       await until('every client to hold what is held', () => {
         // who was cut comes back, as SDKs do
         if (!sdk.isConnected) sdk.connect();
-        return sdk.lastEventId?.startsWith(`${digest}.`) === true;
+        return digestIn(sdk.lastEventId) === digest;
       });
     }
   }
@@ -200,7 +206,7 @@ class Storm {
   }
 }
 
-// fails when #followAfter joins one offset late or early, and when a slot is not released on any one of its ways
+// fails when #follow joins one offset late or early, and when a slot is not released
 it.each<{ transport: Transport; runs: number }>([
   { transport: 'http1', runs: 25 },
   { transport: 'h2c', runs: 15 },

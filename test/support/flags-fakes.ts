@@ -73,11 +73,11 @@ export class KeptChannel implements Channel {
 
 /** A request, and what it was answered. */
 export class FakeExchange implements Exchange {
-  readonly method = 'GET';
+  readonly method: string = 'GET';
   readonly path: string;
   readonly query: URLSearchParams;
   readonly remoteAddress = '192.0.2.1';
-  readonly httpVersion = '1.1';
+  readonly httpVersion: Exchange['httpVersion'] = '1.1';
   readonly channel: KeptChannel = new KeptChannel();
   status = 0;
   headers: Readonly<Record<string, string>> = {};

@@ -268,6 +268,7 @@ async function makeServer(
       ...rest,
       ...(host === undefined ? {} : { host }),
       ...(watched === undefined ? {} : { tls: watched.tls }),
+      clock,
       onFailure: (error, path) => log.error({ err: error, path }, 'request failed'),
     },
     routes,

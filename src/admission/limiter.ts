@@ -112,6 +112,11 @@ export class Limiter {
     return this.#waiting;
   }
 
+  /** Callers that wait outside of `maxQueued`: streams that are open already. */
+  get waitingOpen(): number {
+    return this.#queue.size - this.#waiting;
+  }
+
   /** Slots parked now, those that wait to be held again included. */
   get parked(): number {
     return this.#places.parked;
@@ -165,7 +170,7 @@ export class Limiter {
       closed: this.#closed,
       held,
       waiting: this.#waiting,
-      waitingOpen: this.#queue.size - this.#waiting,
+      waitingOpen: this.waitingOpen,
       parked,
       declaredBytes,
       pinnedBytes: declaredBytes + this.#limits.pinnedBytes(),

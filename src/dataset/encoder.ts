@@ -56,7 +56,7 @@ const identity: Encoder = {
   separatorBytes: (text) => Buffer.byteLength(text),
 };
 
-/** Separators are few, a shape's own, and between any two pages: each is made once. */
+/** Separators are constants of shapes, hence few, and stand between any two pages: each is made once. */
 const plainSeparators = new Map<string, Encoded>();
 
 function plainSeparator(text: string): Encoded {

@@ -158,10 +158,9 @@ describe('payloadOf', () => {
     const set = makeSet();
     await set.replace(Array.from({ length: 1000 }, (_, at) => flag(`k${1000 + at}`, 1, 'x'.repeat(1000))));
     const payload = payloadOf(set.snapshot(), mapPlan, 'gzip');
-    await payload.next();
-    await payload.next();
-    // the page that is waited for and three more: fails when reading ahead has no bound
-    expect(deflate.mock.calls.length).toBeLessThanOrEqual(5);
+    const given = [...((await payload.next()) ?? []), ...((await payload.next()) ?? [])];
+    // the pages that were given, the one that is waited for and three more: fails when reading ahead has no bound
+    expect(deflate.mock.calls.length).toBeLessThanOrEqual(given.length + 4);
     await payloadOf(set.snapshot(), mapPlan, 'gzip').prepare();
     const groups = await groupsOf(payloadOf(set.snapshot(), mapPlan, 'gzip'));
     expect(groups).toHaveLength(1);

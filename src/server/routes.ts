@@ -1,5 +1,6 @@
 import fastify, { type FastifyInstance } from 'fastify';
-import { type Exchange, exchangeOf, type RawSockets } from '../delivery/index.ts';
+import { type Exchange, type ExchangeContext, exchangeOf, type RawSockets } from '../delivery/index.ts';
+import type { Clock } from '../kernel/index.ts';
 
 /** One path, and who answers it. Methods other than `method` are answered 405. */
 export interface Route {
@@ -13,6 +14,7 @@ export interface Route {
 export interface RoutesOptions {
   readonly bodyBytesMax: number;
   readonly rawSocketsOf: (response: object) => RawSockets;
+  readonly clock: Clock;
   /** Told when a route throws: a fault of ours. Its request is answered 500. */
   readonly onFailure: (error: unknown, path: string) => void;
 }
@@ -32,20 +34,25 @@ export async function createRoutes(routes: readonly Route[], options: RoutesOpti
   });
   app.addHttpMethod('REPORT', { hasBody: true });
   const methodsOf = app.supportedMethods;
+  const contextOf = (response: object): ExchangeContext => ({
+    rawSockets: options.rawSocketsOf(response),
+    clock: options.clock,
+    onMisuse: (fault) => options.onFailure(new Error(fault), fault),
+  });
   for (const route of routes) {
     app.route<{ Params: Record<string, string> }>({
       method: methodsOf,
       url: route.path,
       handler: (request, reply) => {
         reply.hijack();
-        const exchange = exchangeOf(request.raw, reply.raw, { rawSockets: options.rawSocketsOf(reply.raw) });
+        const exchange = exchangeOf(request.raw, reply.raw, contextOf(reply.raw));
         answer(route, exchange, request.params, options.onFailure);
       },
     });
   }
   app.setNotFoundHandler((request, reply) => {
     reply.hijack();
-    const exchange = exchangeOf(request.raw, reply.raw, { rawSockets: options.rawSocketsOf(reply.raw) });
+    const exchange = exchangeOf(request.raw, reply.raw, contextOf(reply.raw));
     exchange.reply(404, { ...NOT_FOUND_HEADERS }, NOT_FOUND);
   });
   await app.ready();

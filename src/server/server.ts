@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import type { RawSockets } from '../delivery/index.ts';
-import { HeadgateError, messageOf } from '../kernel/index.ts';
+import { type Clock, HeadgateError, messageOf, systemClock } from '../kernel/index.ts';
 import { createListener, type Listener, type ListenerOptions, type TlsMaterial } from './listener.ts';
 import { createRoutes, type Route } from './routes.ts';
 
@@ -11,6 +11,7 @@ export interface ServerOptions extends ListenerOptions {
   readonly port: number;
   readonly backlog: number;
   readonly bodyBytesMax: number;
+  readonly clock?: Clock;
   /** Told when a route throws: a fault of ours. Its request is answered 500. */
   readonly onFailure: (error: unknown, path: string) => void;
 }
@@ -60,6 +61,7 @@ export class Server {
     const app = await createRoutes(routes, {
       bodyBytesMax: options.bodyBytesMax,
       onFailure: options.onFailure,
+      clock: options.clock ?? systemClock,
       rawSocketsOf: (response) => {
         const raw = rawSockets.get(response);
         if (raw === undefined) throw new Error('Broken invariant: every response came through the listener');

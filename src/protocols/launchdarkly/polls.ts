@@ -51,7 +51,7 @@ export class Polls {
   async #answerSmall(poll: Poll): Promise<boolean> {
     const { exchange, environment, view, info } = poll;
     const claim = claimOf(exchange, view, info.quirks.frozenBasis);
-    const waitMsMax = Math.min(this.#front.aheadWaitMsMax, this.#front.pollWaitMsMax);
+    const waitMsMax = Math.min(this.#front.aheadWaitMsMax, this.#front.pollWaitMsMax, AHEAD_WAIT_MS_MAX);
     await whileAhead(environment.data, claim, this.#front.clock, waitMsMax);
     if (exchange.closed) return true;
     const start = startOf(environment.data, claim);
@@ -127,6 +127,9 @@ export class Polls {
     return factOf(poll.environment, poll.route, poll.info);
   }
 }
+
+/** Go gives a whole poll 3 s, its body included, also where the queue has no limit in time. */
+const AHEAD_WAIT_MS_MAX = 1000;
 
 const FULL = { kind: 'full' } as const;
 

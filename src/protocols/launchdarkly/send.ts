@@ -24,7 +24,7 @@ export async function sendCharged(front: FrontOptions, charged: Charged): Promis
     slot,
     guarded,
     ...(capMs === undefined ? {} : { capMs }),
-    ...(parking ? { parking: () => limiter.waiting > 0 } : {}),
+    ...(parking ? { parking: () => limiter.waiting + limiter.waitingOpen > 0 } : {}),
   });
   delivered.publish(() => ({ ...fact(), what, encoding, waitedMs, ...report }));
   return report;

@@ -49,6 +49,23 @@ describe('one timer', () => {
     expect(clock.armed).toBe(1);
   });
 
+  it('is made once for all that fall due together, and not for each that is taken out', () => {
+    // fails when #fire lets #arm make a timer while items are being taken out
+    const clock = new FakeClock();
+    const delays: number[] = [];
+    const after = clock.after.bind(clock);
+    clock.after = (delayMs, run) => {
+      delays.push(delayMs);
+      return after(delayMs, run);
+    };
+    const deadlines: Deadlines<Item> = new Deadlines(clock, () => {
+      while (deadlines.takeDue() !== undefined);
+    });
+    for (const [id, dueMs] of [10, 10, 10, 30].entries()) deadlines.add(item(id, dueMs));
+    clock.advance(10);
+    expect(delays).toEqual([10, 20]);
+  });
+
   it('that fires for one that left says nothing, and is armed for the next', () => {
     // fails when #fire does not look whether anything is due, or #arm is not called after it
     const clock = new FakeClock();

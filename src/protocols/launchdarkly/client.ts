@@ -3,20 +3,13 @@ import { type Quirks, quirksOf } from './quirks.ts';
 
 /** Who asks, as far as a request tells. */
 export interface ClientInfo {
-  /** Asked of the kernel when it is read, and no longer known once the connection is gone. */
   readonly remoteAddress: string;
   readonly quirks: Quirks;
 }
 
-/** Who sent this request. */
+/** Who sent this request. Read now, since the address of a connection that is gone can no longer be asked for. */
 export function clientOf(exchange: Exchange): ClientInfo {
-  const quirks = quirksOf(exchange.header('user-agent'));
-  return {
-    quirks,
-    get remoteAddress() {
-      return exchange.remoteAddress;
-    },
-  };
+  return { remoteAddress: exchange.remoteAddress, quirks: quirksOf(exchange.header('user-agent')) };
 }
 
 /** A signal that fires when the client goes away before its reply is complete, until it is disposed of. */

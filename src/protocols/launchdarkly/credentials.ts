@@ -22,12 +22,14 @@ interface SdkKey {
   readonly expiresMs?: number;
 }
 
+const OLD_SCHEME = 'api_key ';
+
 /**
  * The credential of an `Authorization` header: an `api_key ` prefix is dropped, as older SDKs send it; a value with
  * a space in it, or none, is no credential.
  */
 export function credentialOf(authorization: string | undefined): string | undefined {
-  const value = authorization?.replace(/^api_key /, '');
+  const value = authorization?.startsWith(OLD_SCHEME) === true ? authorization.slice(OLD_SCHEME.length) : authorization;
   return value === undefined || value === '' || value.includes(' ') ? undefined : value;
 }
 

@@ -27,6 +27,8 @@ type Headers = Record<string, string>;
 export class Polls {
   readonly #front: FrontOptions;
 
+  readonly #upToDateTexts = new WeakMap<Snapshot, Map<PollView, string>>();
+
   constructor(front: FrontOptions) {
     this.#front = front;
   }
@@ -59,15 +61,25 @@ export class Polls {
     if (start.kind === 'changes' && start.bytes >= CATCH_UP_BYTES_FREE) return false;
     const { incremental } = view;
     const snapshot = environment.data.snapshot();
-    const position = positionOf(snapshot, view.name);
     const changes = start.kind === 'changes' ? start.keys.length : 0;
     const body =
       start.kind === 'changes'
-        ? start.memo(`poll${poll.route}`, () => Buffer.from([...incremental.catchUp(start.keys, position)].join('')))
-        : incremental.upToDate(position);
+        ? start.memo(`poll${poll.route}`, () =>
+            Buffer.from([...incremental.catchUp(start.keys, positionOf(snapshot, view.name))].join('')),
+          )
+        : this.#upToDate(snapshot, view, incremental);
     caughtUp.publish(() => ({ ...this.#fact(poll), changes, bytes: body.length }));
     replyJson(exchange, { etag: tagOf(snapshot, view), ...ttlHeaders(environment) }, body);
     return true;
+  }
+
+  /** Said again and again, and the same until the data change. */
+  #upToDate(snapshot: Snapshot, view: PollView, incremental: NonNullable<PollView['incremental']>): string {
+    let texts = this.#upToDateTexts.get(snapshot);
+    if (texts === undefined) this.#upToDateTexts.set(snapshot, (texts = new Map()));
+    let text = texts.get(view);
+    if (text === undefined) texts.set(view, (text = incremental.upToDate(positionOf(snapshot, view.name))));
+    return text;
   }
 
   async #answerWithSlot(poll: Poll): Promise<void> {

@@ -37,8 +37,20 @@ const UNKNOWN: Omit<Quirks, 'sdk'> = { frozenBasis: false, fdv1CatchUp: 'no', gz
 
 const SDK_NAME_LENGTH_MAX = 40;
 
+/** A fleet has few User-Agents; what one client makes up must not grow this. */
+const REMEMBERED_MAX = 256;
+const remembered = new Map<string | undefined, Quirks>();
+
 /** What is known of the client that sent this User-Agent. */
 export function quirksOf(userAgent: string | undefined): Quirks {
+  const known = remembered.get(userAgent);
+  if (known !== undefined) return known;
+  const quirks = readQuirks(userAgent);
+  if (remembered.size < REMEMBERED_MAX) remembered.set(userAgent, quirks);
+  return quirks;
+}
+
+function readQuirks(userAgent: string | undefined): Quirks {
   const known = KNOWN.find(({ prefix }) => userAgent?.startsWith(prefix) === true);
   const sdk = (userAgent ?? 'unknown').split('/', 1)[0]?.slice(0, SDK_NAME_LENGTH_MAX) ?? 'unknown';
   return { sdk, ...(known?.quirks ?? UNKNOWN) };

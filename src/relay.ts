@@ -1,3 +1,4 @@
+import { setTimeout as setTimeoutAsync } from 'node:timers/promises';
 import { Limiter } from './admission/index.ts';
 import type { Config, FileSource, FlagSource, LimitsConfig } from './config/index.ts';
 import { explainLimits } from './config/index.ts';
@@ -105,14 +106,17 @@ export class Relay {
     const { drainDelayMs, graceMs } = this.#config.server;
     this.#front.leave();
     this.#log.info({ drainDelayMs, graceMs, streams: this.#streams() }, 'stopping: not ready from now on');
-    if (this.port !== 0) await this.#wait(drainDelayMs);
+    if (this.port !== 0) await setTimeoutAsync(drainDelayMs);
     this.#log.info({ streams: this.#streams(), deliveries: this.#deliveries.active }, 'draining');
     this.#server.stopAccepting();
     this.#limiter.close();
+    const grace = new AbortController();
+    const over = setTimeout(() => grace.abort(), graceMs + GRACE_MARGIN_MS);
     await Promise.race([
-      Promise.all([this.#idle(), this.#front.closeStreams(graceMs)]),
-      this.#wait(graceMs + GRACE_MARGIN_MS),
+      Promise.all([this.#idle(grace.signal), this.#front.closeStreams(graceMs)]),
+      aborted(grace.signal),
     ]);
+    clearTimeout(over);
     this.#deliveries.shutdown();
     await Promise.all(this.#sources.map((source) => source.stop()));
     this.#server.closeIdle();
@@ -122,24 +126,24 @@ export class Relay {
   }
 
   /** Resolves when no delivery is in progress, limited or not. */
-  async #idle(): Promise<void> {
+  async #idle(signal: AbortSignal): Promise<void> {
     await this.#limiter.drain();
-    while (this.#deliveries.active > 0) await this.#wait(IDLE_LOOK_MS);
+    while (this.#deliveries.active > 0 && !signal.aborted) await setTimeoutAsync(IDLE_LOOK_MS);
   }
 
   #streams(): number {
     return this.#front.environments().reduce((sum, { streams }) => sum + streams, 0);
   }
-
-  #wait(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      setTimeout(resolve, ms);
-    });
-  }
 }
 
 /** Without limits nobody tells that the last delivery has ended; at the end of a process's life a look is cheap. */
 const IDLE_LOOK_MS = 50;
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}
 
 /** Streams are closed until the last moment of the grace period; their last bytes need a moment more. */
 const GRACE_MARGIN_MS = 500;

@@ -1,0 +1,77 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ROOT } from '../support/files.ts';
+
+const MAIN = join(ROOT, 'dist/cli/main.js');
+/** Above what a start takes on a busy machine, below the grace period of 30 s that an exit must not wait for. */
+const SOON_MS = 20_000;
+
+let folder: string;
+let good: string;
+let broken: string;
+
+function headgate(args: readonly string[], env: Record<string, string> = {}): { status: number | null; text: string } {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, ...args], {
+    env: { PATH: process.env['PATH'] ?? '', ...env },
+    encoding: 'utf8',
+    timeout: SOON_MS,
+  });
+  return { status, text: stdout + stderr };
+}
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'headgate-exits-'));
+  good = join(folder, 'good.yaml');
+  broken = join(folder, 'broken.yaml');
+  writeFileSync(join(folder, 'flags.json'), '{"flagValues":{"a":true}}');
+  const config = (file: string): string =>
+    `server: { host: 127.0.0.1, port: 0, drainDelay: 0s }\nflags: { sources: [{ type: file, name: n, sdkKey: sdk-1, paths: [${join(folder, file)}] }] }\n`;
+  writeFileSync(good, config('flags.json'));
+  writeFileSync(broken, config('missing.json'));
+});
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+describe('a process that is told to end by itself', () => {
+  it('reads its sources once and ends well', () => {
+    const { status, text } = headgate(['serve', '--from-env', '--config', good], { EXIT_ALWAYS: 'true' });
+    expect([status, text]).toEqual([0, expect.stringContaining('environment loaded')]);
+    expect(text).not.toContain('"listening"');
+  });
+
+  it.each(['EXIT_ALWAYS', 'EXIT_ON_ERROR'])('ends badly when a source cannot be read: %s', (variable) => {
+    const { status, text } = headgate(['serve', '--from-env', '--config', broken], { [variable]: 'true' });
+    expect([status, text]).toEqual([1, expect.stringContaining('missing.json')]);
+  });
+});
+
+describe('check-config', () => {
+  it('prints what will happen, and ends well', () => {
+    const { status, text } = headgate(['check-config', good]);
+    expect([status, text]).toEqual([0, expect.stringContaining('Limits: auto')]);
+  });
+
+  it('prints each problem with its line, and ends badly', () => {
+    const file = join(folder, 'wrong.yaml');
+    writeFileSync(file, 'limits: auto\nserver:\n  prot: 8030\n');
+    const { status, text } = headgate(['check-config', file]);
+    expect([status, text]).toEqual([1, expect.stringMatching(/error: .*wrong\.yaml:3:3: .*did you mean.*port/i)]);
+  });
+});
+
+describe('the demo', () => {
+  it('refuses a port that is none', () => {
+    const { status, text } = headgate(['demo', '--port', '70000']);
+    expect([status, text]).toEqual([2, 'Cannot start the demo: --port must be a number from 0 to 65535, got 70000\n']);
+  });
+
+  it('serves its sample, says what to try, and leaves nothing behind', () => {
+    const { status, text } = headgate(['demo', '--port', '0', '--exit-after', '300'], { TMPDIR: folder });
+    expect(status).toBe(0);
+    expect(text).toMatch(/curl -N -H 'Authorization: sdk-demo' http:\/\/127\.0\.0\.1:\d+\/all/);
+    expect(text).toContain('"items":4');
+  });
+});

@@ -34,11 +34,9 @@ export async function createRoutes(routes: readonly Route[], options: RoutesOpti
   });
   app.addHttpMethod('REPORT', { hasBody: true });
   const methodsOf = app.supportedMethods;
-  const contextOf = (response: object): ExchangeContext => ({
-    rawSockets: options.rawSocketsOf(response),
-    clock: options.clock,
-    onMisuse: (fault) => options.onFailure(new Error(fault), fault),
-  });
+  const { clock, rawSocketsOf } = options;
+  const onMisuse = (fault: string): void => options.onFailure(new Error(fault), fault);
+  const contextOf = (response: object): ExchangeContext => ({ rawSockets: rawSocketsOf(response), clock, onMisuse });
   for (const route of routes) {
     app.route<{ Params: Record<string, string> }>({
       method: methodsOf,

@@ -73,28 +73,37 @@ export function deflateBlockSync(bytes: Uint8Array): GzipBlock {
   return { block: new Uint8Array(block), crc: crc32(bytes), length: bytes.length };
 }
 
+/** An empty stored block: what a flush ends with. */
+const FLUSH = Uint8Array.of(0, 0, 0, 0xff, 0xff);
+/** What a stored piece has more than its bytes: its own head, and the flush behind it. */
+const STORED_BYTES_MORE = 5 + FLUSH.length;
+
 /**
- * A short piece as a block that is not compressed: five bytes more, and made at once.
+ * A short piece as a block that is not compressed: ten bytes more, and made at once.
+ *
+ * It ends with a flush, like a compressed one: Go's reader hands on what a stored block held only at the next empty one,
+ * so the last event of a stream would wait there until the next change.
  *
  * @example
- * console.log(storedBlock(Buffer.from(',')).block.length); // 6
+ * const comma = storedBlock(Buffer.from(','));
  */
 export function storedBlock(bytes: Uint8Array): GzipBlock {
   if (bytes.length > STORED_BYTES_MAX)
     throw new RangeError(`Cannot store a block: it must hold 65535 bytes at most, got ${bytes.length}`);
-  const block = new Uint8Array(bytes.length + 5);
+  const block = new Uint8Array(bytes.length + STORED_BYTES_MORE);
   // bits 0 (not final) and 00 (stored), padded to a byte; then the length and its complement, low byte first
   block[1] = bytes.length & 0xff;
   block[2] = bytes.length >>> 8;
   block[3] = block[1] ^ 0xff;
   block[4] = block[2] ^ 0xff;
   block.set(bytes, 5);
+  block.set(FLUSH, 5 + bytes.length);
   return { block, crc: crc32(bytes), length: bytes.length };
 }
 
 /** How many bytes `blockOf` makes of so many, when it stores them; undefined when it would compress them. */
 export function storedBytes(length: number): number | undefined {
-  return length < STORED_BYTES_WORTH ? length + 5 : undefined;
+  return length < STORED_BYTES_WORTH ? length + STORED_BYTES_MORE : undefined;
 }
 
 /** The block of a small piece at once, or of a larger one when it is compressed. */

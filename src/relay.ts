@@ -118,7 +118,11 @@ export class Relay {
     ]);
     clearTimeout(over);
     this.#deliveries.shutdown();
-    await Promise.all(this.#sources.map((source) => source.stop()));
+    // one that hangs in a read must not hold the end of the process
+    await Promise.race([
+      Promise.all(this.#sources.map((source) => source.stop())),
+      setTimeoutAsync(SOURCE_STOP_MS_MAX),
+    ]);
     this.#server.closeIdle();
     this.#stopTls();
     this.#log.info({}, 'stopped');
@@ -138,6 +142,8 @@ export class Relay {
 
 /** Without limits nobody tells that the last delivery has ended; at the end of a process's life a look is cheap. */
 const IDLE_LOOK_MS = 50;
+
+const SOURCE_STOP_MS_MAX = 500;
 
 function aborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
@@ -335,16 +341,18 @@ function listenerFor(front: FlagsFront, log: Log, onRead: () => void): SourceLis
 
 function infoOf(environment: SourceEnvironment): EnvironmentInfo {
   const { envId, sdkKey, expiringSdkKey, version: _version, secureMode: _secureMode, ...rest } = environment;
+  // an environment may have no server key: then no server SDK may ask for it, whatever it sends
+  const current = sdkKey === '' ? [] : [{ value: sdkKey }];
   const expiring =
     expiringSdkKey === undefined ? [] : [{ value: expiringSdkKey.value, expiresMs: expiringSdkKey.timestampMs }];
-  return { ...rest, id: envId, name: envId, envId, sdkKeys: [{ value: sdkKey }, ...expiring] };
+  return { ...rest, id: envId, name: envId, envId, sdkKeys: [...current, ...expiring] };
 }
 
 function environmentOfFiles(source: FileSource): SourceEnvironment {
   const { name, sdkKey, mobileKey, envId, projectKey, ttlMs, secureMode } = source;
   return {
     envId: envId ?? name,
-    sdkKey: sdkKey ?? name,
+    sdkKey: sdkKey ?? '',
     envName: name,
     ...(mobileKey === undefined ? {} : { mobileKey }),
     ...(projectKey === undefined ? {} : { projKey: projectKey }),

@@ -99,7 +99,7 @@ export const VENDOR_NAMES: readonly VendorName[] = [
       'expiredCredentialCleanupInterval',
       'EXPIRED_CREDENTIAL_CLEANUP_INTERVAL',
       'duration',
-      { instead: 'an expired key is refused at once; streams that it opened before stay open' },
+      { instead: 'a key is refused, and its streams are closed, at the moment at which it expires' },
     ],
     ['gracefulShutdownTimeout', 'GRACEFUL_SHUTDOWN_TIMEOUT', 'duration'],
     ['maxClientRequestBodySize', 'MAX_CLIENT_REQUEST_BODY_SIZE', 'bytes'],

@@ -246,6 +246,8 @@ function* conflictsOf(settings: Settings): Generator<SchemaIssue> {
     }
   }
   const names = new Set<string>();
+  const ids = new Set<string>();
+  const keys = new Set<string>();
   for (const [index, each] of (settings.flags?.sources ?? []).entries()) {
     const path = ['flags', 'sources', index];
     if (each.type !== 'file') continue;
@@ -259,6 +261,14 @@ function* conflictsOf(settings: Settings): Generator<SchemaIssue> {
     if (names.has(each.name))
       yield { path: [...path, 'name'], message: `expected a name of its own, got "${each.name}" again` };
     names.add(each.name);
+    const id = each.envId ?? each.name;
+    if (each.envId !== undefined && ids.has(id))
+      yield { path: [...path, 'envId'], message: `expected an ID of its own, got that of another source, "${id}"` };
+    ids.add(id);
+    if (each.sdkKey === undefined) continue;
+    if (keys.has(each.sdkKey))
+      yield { path: [...path, 'sdkKey'], message: 'expected a key of its own, got that of another source' };
+    keys.add(each.sdkKey);
   }
 }
 

@@ -158,8 +158,12 @@ export function whenLostBeforeTurn(res: ServerResponse, socket: Socket, listener
     });
   }
   listeners.add(listener);
+  if (listeners.size > PIPELINED_MAX) socket.destroy();
   res.once('socket', () => listeners.delete(listener));
 }
+
+/** Requests that may wait on one connection for the response before them; no client of ours pipelines at all. */
+const PIPELINED_MAX = 256;
 
 /** Who waits on which connection. One listener on the socket for all: a client may pipeline any number of requests. */
 const beforeTurn = new WeakMap<Socket, Set<() => void>>();

@@ -191,10 +191,11 @@ export class LiveGroup<T> {
    * Lets a stream follow the log. It gets what it misses at once.
    *
    * @param cursor - the first offset that it gets: everything before it is in what it was sent already.
+   * @param sinceMs - when it was opened: its age counts from then, however often it leaves and comes back.
    */
-  add(channel: Channel, cursor: number, value: T): LiveClient<T> {
+  add(channel: Channel, cursor: number, value: T, sinceMs: number = this.#clock.now()): LiveClient<T> {
     const jitter = 1 - (this.#options.clientMsJitter ?? 0) * (this.#options.random ?? Math.random)();
-    const client = new Client(channel, cursor, value, this.#clock.now() + this.#clientMsMax * jitter);
+    const client = new Client(channel, cursor, value, sinceMs + this.#clientMsMax * jitter);
     this.#list.append(client);
     this.#byChannel.set(channel, client);
     client.onClose = () => this.#forget(client);
@@ -210,6 +211,19 @@ export class LiveGroup<T> {
   remove(channel: Channel): void {
     const client = this.#byChannel.get(channel);
     if (client !== undefined) this.#forget(client);
+  }
+
+  /** What was said of each stream when it was added, in the order in which they came. Those being closed are left out. */
+  values(): T[] {
+    const values: T[] = [];
+    for (let client = this.#list.head; client !== undefined; client = client.next) values.push(client.value);
+    return values;
+  }
+
+  /** Ends one stream in good order: it gets what it misses first. Does nothing when it is not in the group. */
+  close(channel: Channel): void {
+    const client = this.#byChannel.get(channel);
+    if (client !== undefined) this.#leave(client, undefined);
   }
 
   /** Takes all streams out, and leaves them open. Those that are being closed stay. */
@@ -397,7 +411,6 @@ export class LiveGroup<T> {
   #closeAged(): void {
     this.#ageTimer = undefined;
     const nowMs = this.#clock.now();
-    const sorted = (this.#options.clientMsJitter ?? 0) === 0;
     let left = Math.max(AGED_PER_STEP, Math.ceil((2 * this.size * AGE_STEP_MS) / this.#clientMsMax));
     for (let client = this.#list.head; client !== undefined && left > 0; ) {
       const next: Client<T> | undefined = client.next;
@@ -405,9 +418,6 @@ export class LiveGroup<T> {
         left--;
         this.#aged++;
         this.#leave(client, undefined);
-      } else if (sorted) {
-        // without jitter they stand in the order of their ages
-        break;
       }
       client = next;
     }

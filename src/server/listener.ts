@@ -102,6 +102,13 @@ function createSecure(options: ListenerOptions, tls: TlsMaterial, onRequest: OnR
   const server = options.http2
     ? http2.createSecureServer({ ...http2Options(options), ...tlsOptions, allowHTTP1: true })
     : https.createServer(tlsOptions);
+  // node:http2 takes none of these for the HTTP/1.1 that it also serves: it has its own defaults, and no keep-alive timeout
+  Object.assign(server, {
+    headersTimeout: options.headersTimeoutMs,
+    requestTimeout: options.requestTimeoutMs,
+    keepAliveTimeout: options.keepAliveTimeoutMs,
+    maxHeaderSize: options.headerBytesMax,
+  });
   const rawSockets = trackRawSockets(server);
   server.on('request', (request: http.IncomingMessage, response: http.ServerResponse) =>
     onRequest(request, response, rawSockets),

@@ -33,6 +33,9 @@ export async function createRoutes(routes: readonly Route[], options: RoutesOpti
     routerOptions: { maxParamLength: PARAM_LENGTH_MAX },
   });
   app.addHttpMethod('REPORT', { hasBody: true });
+  // no route reads a body: none is parsed before its method and credential are looked at
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', (_request, _payload, done) => done(null));
   const methodsOf = app.supportedMethods;
   const { clock, rawSocketsOf } = options;
   const onMisuse = (fault: string): void => options.onFailure(new Error(fault), fault);

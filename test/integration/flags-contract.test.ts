@@ -26,6 +26,9 @@ const DIFFERENCES = {
   'latest-all exists': 'FDv1 polling SDKs (and the FDv2 fallback) ask for it; the vendor answers 404',
   'FDv2 exists': 'SDKs in FDv2 mode give up for good at a 404',
   'ETag from the digest': 'a tag that is known before any work, the same on every replica, and moves with every text',
+  'ETag of an item has its text':
+    'versions of files start over with the process: a version alone may stand for two texts',
+  'ETag on 304': 'RFC 9110, section 15.4.5, and the C++ SDK compares it',
   'Cache-Control on polls': 'the Go SDK forgets its tag at any refusal unless a stale copy is allowed',
   'gzip on polls': 'a poll is compressed once for everybody who accepts it; Vary says so to caches between',
   'no data is 503':
@@ -420,20 +423,20 @@ describe('polls of the first protocol', () => {
     const reply = await ask('/sdk/flags/flag-0', AUTH);
     expect(reply.headers).toMatchObject({
       'content-type': 'application/json',
-      etag: 'relay-1',
+      etag: expect.stringMatching(/^relay-1-/),
       'content-length': '961',
     });
     expect(reply.json()).toEqual(FLAG_0);
     const segment = await ask('/sdk/segments/segment-0', AUTH);
-    expect(segment.headers).toMatchObject({ etag: 'relay-1', 'content-length': '365' });
+    expect(segment.headers).toMatchObject({ etag: expect.stringMatching(/^relay-1-/), 'content-length': '365' });
     expect(segment.json()).toEqual(SEGMENT_0);
   });
 
-  it('sdk-flag-key-304', async () => {
-    expect(await ask('/sdk/flags/flag-0', { ...AUTH, 'if-none-match': 'relay-1' })).toMatchObject({
-      status: 304,
-      bytes: 0,
-    });
+  it(`sdk-flag-key-304 ${differs('ETag of an item has its text')} ${differs('ETag on 304')}`, async () => {
+    const tag = (await ask('/sdk/flags/flag-0', AUTH)).headers['etag'] ?? '';
+    const same = await ask('/sdk/flags/flag-0', { ...AUTH, 'if-none-match': tag });
+    expect(same).toMatchObject({ status: 304, bytes: 0 });
+    expect(same.headers['etag']).toBe(tag);
   });
 
   it('ttl-sdk-flags, ttl-sdk-flags-304', async () => {

@@ -40,6 +40,13 @@ export class CompressedStream {
   #length = 0;
   #begun = false;
 
+  /** The header, when nothing was sent yet: for whoever sends before a source does. */
+  begin(): Uint8Array | undefined {
+    if (this.#begun) return undefined;
+    this.#begun = true;
+    return gzipHeader();
+  }
+
   /** Notes a live block that was sent. */
   sent(block: Block): void {
     const checksum = checksums.get(block);
@@ -72,8 +79,8 @@ export class CompressedStream {
 
   /** Puts the header before the first bytes of the stream, and tells when the source has given its last. */
   #within(source: Source, onEnd: () => void): Source {
-    let head = this.#begun ? [] : [gzipHeader()];
-    this.#begun = true;
+    const header = this.begin();
+    let head = header === undefined ? [] : [header];
     return {
       bytes: undefined,
       next() {

@@ -31,8 +31,9 @@ async function setUp(): Promise<Setting> {
 }
 
 function clientOf(environment: Environment, feed: Feed): StreamClient & { channel: KeptChannel } {
-  const info = { remoteAddress: '', userAgent: '', quirks: quirksOf(undefined) };
-  return { environment, feed, route: '/all', info, channel: new KeptChannel(), compressed: undefined, live: undefined };
+  const info = { remoteAddress: '', quirks: quirksOf(undefined) };
+  const opened = { credential: 'sdk-test', openedMs: 0, compressed: undefined, live: undefined };
+  return { environment, feed, route: '/all', info, channel: new KeptChannel(), ...opened };
 }
 
 function idOf({ data }: Environment, view: string): string {

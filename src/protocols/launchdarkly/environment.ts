@@ -49,6 +49,10 @@ export interface StreamClient {
   readonly route: string;
   readonly info: ClientInfo;
   readonly channel: Channel;
+  /** What it showed: a stream ends with its key. */
+  readonly credential: string | undefined;
+  /** When it was opened, on the front's clock: its age counts from then. */
+  readonly openedMs: number;
   /** Its gzip member, when it is compressed. */
   readonly compressed: CompressedStream | undefined;
   /** Its place in the log, since it first had one. */
@@ -152,7 +156,10 @@ export class Environment {
 
   /** Keeps an open stream alive with heartbeats until it is its turn; with `expecting`, until there is data. */
   wait(client: StreamClient, expecting = false): void {
-    this.#waitingFor(client).add(client.channel, 0, client);
+    // what waits is sent heartbeats, and perhaps an end: neither may come before the header of its gzip member
+    const header = client.compressed?.begin();
+    if (header !== undefined) client.channel.send(blockOf(header));
+    this.#waitingFor(client).add(client.channel, 0, client, client.openedMs);
     if (!expecting) return;
     this.#expecting.add(client);
     client.channel.onClose(() => this.#expecting.delete(client));
@@ -166,6 +173,13 @@ export class Environment {
   /** Whether changes alone can bring data of this offset up to date, as far as versions are concerned. */
   unbrokenSince(offset: number): boolean {
     return offset >= this.#brokenAt;
+  }
+
+  /** Ends the streams of which `isOver` says so. */
+  endStreams(isOver: (client: StreamClient) => boolean): void {
+    for (const group of this.#groups()) {
+      for (const client of group.values()) if (isOver(client)) group.close(client.channel);
+    }
   }
 
   /** How many streams are open. */

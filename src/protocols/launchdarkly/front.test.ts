@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { FakeExchange, fakeFront } from '../../../test/support/flags-fakes.ts';
 import { flag, infoOf } from '../../../test/support/flags-items.ts';
+import { FakeClock } from '../../kernel/index.ts';
 import { FlagsFront } from './front.ts';
 
 afterEach(() => {
@@ -33,6 +34,7 @@ describe('who asks', () => {
     vi.useFakeTimers({ now: 1000, toFake: ['Date'] });
     const front = await start();
     front.upsert(infoOf('test', { sdkKeys: [{ value: 'sdk-new' }, { value: 'sdk-old', expiresMs: 2000 }] }));
+    front.environmentsKnown();
     const statuses = async (): Promise<number[]> => {
       const keys = ['sdk-new', 'sdk-old', 'sdk-test', 'api_key sdk-new'];
       return (await Promise.all(keys.map((key) => ask(front, '/sdk/flags/a', key)))).map(({ status }) => status);
@@ -63,8 +65,39 @@ describe('who asks', () => {
     const front = await start();
     front.remove('test');
     front.remove('never-there');
+    // perhaps its key comes back with another environment that the source is about to tell: 401 would stop SDKs for good
+    expect((await ask(front, '/sdk/flags')).status).toBe(503);
+    front.environmentsKnown();
     expect((await ask(front, '/sdk/flags')).status).toBe(401);
     expect(front.environments()).toEqual([]);
+  });
+});
+
+describe('a stream', () => {
+  // Fails when environmentsKnown() does not end what is revoked, or #awaitExpiry() is not called.
+  it('ends with its key: when the key goes to another environment, and when it expires', async () => {
+    vi.useFakeTimers({ now: 1000, toFake: ['Date'] });
+    const clock = new FakeClock();
+    const front = new FlagsFront({ ...fakeFront(), clock });
+    const item = [{ kind: 'flags', key: 'a', version: 1, text: '{"key":"a","version":1}' }];
+    const keys = [{ value: 'sdk-kept' }, { value: 'sdk-moved' }, { value: 'sdk-expiring', expiresMs: 3000 }];
+    await front.load(infoOf('one', { sdkKeys: keys }), item, 'source');
+    front.environmentsKnown();
+    const streams = await Promise.all(keys.map(({ value }) => ask(front, '/all', value)));
+    const ended = (): readonly boolean[] => streams.map(({ channel }) => channel.over === 'ended');
+    expect(ended()).toEqual([false, false, false]);
+
+    front.upsert(infoOf('one', { sdkKeys: [{ value: 'sdk-kept' }, { value: 'sdk-expiring', expiresMs: 3000 }] }));
+    expect(ended()).toEqual([false, false, false]);
+    await front.load(infoOf('two', { sdkKeys: [{ value: 'sdk-moved' }] }), item, 'source');
+    front.environmentsKnown();
+    expect(ended()).toEqual([false, true, false]);
+
+    vi.setSystemTime(3000);
+    clock.advance(2000);
+    expect(ended()).toEqual([false, true, true]);
+    front.remove('one');
+    front.remove('two');
   });
 });
 

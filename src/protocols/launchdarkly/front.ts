@@ -1,5 +1,6 @@
 import type { Item } from '../../dataset/index.ts';
 import type { Exchange } from '../../delivery/index.ts';
+import type { Timer } from '../../kernel/index.ts';
 import { credentialOf, type EnvironmentInfo } from './credentials.ts';
 import type { FrontOptions } from './deps.ts';
 import { Environment } from './environment.ts';
@@ -45,6 +46,9 @@ export class FlagsFront {
   readonly #environments = new Map<string, Environment>();
   /** SDK key to environment. */
   readonly #byKey = new Map<string, { environment: Environment; expiresMs: number }>();
+  /** Keys that went while a source was telling what it holds: perhaps to an environment that it has not told yet. */
+  readonly #unsettled = new Set<string>();
+  #expiryTimer: Timer | undefined;
   #complete = false;
   #leaving = false;
 
@@ -57,6 +61,19 @@ export class FlagsFront {
   /** From here on the list of environments is known: a key that none of them has is refused, not asked to wait. */
   environmentsKnown(): void {
     this.#complete = true;
+    this.#unsettled.clear();
+    this.endRevoked();
+  }
+
+  /** Ends the streams whose key is no longer one of their environment, or has expired. */
+  endRevoked(): void {
+    const nowMs = Date.now();
+    for (const environment of this.#environments.values()) {
+      environment.endStreams(({ credential }) => {
+        const known = this.#byKey.get(credential ?? '');
+        return known?.environment !== environment || known.expiresMs <= nowMs;
+      });
+    }
   }
 
   /** Every environment, in the order in which they came. */
@@ -160,16 +177,31 @@ export class FlagsFront {
       return answer(known.environment);
     }
     if (credential === undefined) return replyEmpty(exchange, 401);
-    if (!this.#complete) return replyText(exchange, 503, TEXT.noEnvironmentsYet);
+    if (!this.#complete || this.#unsettled.has(credential)) return replyText(exchange, 503, TEXT.noEnvironmentsYet);
     return replyText(exchange, 401, TEXT.unknownCredential);
   }
 
+  /** Ends the streams of a key when it expires, not when somebody next asks. */
+  #awaitExpiry(): void {
+    this.#expiryTimer?.cancel();
+    const nowMs = Date.now();
+    const next = Math.min(...[...this.#byKey.values()].map(({ expiresMs }) => expiresMs).filter((at) => at > nowMs));
+    if (next === Number.POSITIVE_INFINITY) return;
+    this.#expiryTimer = this.#options.clock.after(next - nowMs, () => {
+      this.endRevoked();
+      this.#awaitExpiry();
+    });
+  }
+
   #indexKeys(): void {
+    for (const key of this.#byKey.keys()) this.#unsettled.add(key);
     this.#byKey.clear();
     for (const environment of this.#environments.values()) {
       for (const { value, expiresMs } of environment.info.sdkKeys) {
+        this.#unsettled.delete(value);
         this.#byKey.set(value, { environment, expiresMs: expiresMs ?? Number.POSITIVE_INFINITY });
       }
     }
+    this.#awaitExpiry();
   }
 }

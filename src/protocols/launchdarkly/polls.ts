@@ -1,3 +1,4 @@
+import { crc32 } from 'node:zlib';
 import { payloadOf, type Pin, type Snapshot } from '../../dataset/index.ts';
 import type { Exchange } from '../../delivery/index.ts';
 import type { Slot } from '../../admission/index.ts';
@@ -41,7 +42,7 @@ export class Polls {
     }
     const tag = tagOf(environment.data.snapshot(), view);
     if (exchange.header('if-none-match') === tag) {
-      exchange.reply(304, ttlHeaders(environment));
+      exchange.reply(304, { etag: tag, ...ttlHeaders(environment) });
       return;
     }
     const poll: Poll = { exchange, environment, view, route, info: clientOf(exchange) };
@@ -97,7 +98,7 @@ export class Polls {
       const headers = {
         ...ttlHeaders(environment),
         etag: tagOf(pin.snapshot, view),
-        'cache-control': POLL_CACHE_CONTROL,
+        'cache-control': cacheControlOf(environment),
       };
       if (start.kind === 'changes' && view.incremental !== undefined) {
         const parts = view.incremental.catchUp(start.keys, positionOf(pin.snapshot, view.name));
@@ -159,6 +160,11 @@ function ttlHeaders(environment: Environment): Headers {
   return { vary: 'Authorization', expires: new Date(Date.now() + ttlMs).toUTCString() };
 }
 
+/** `max-age` outranks `Expires` (RFC 9111, section 5.3): it must say the same. */
+function cacheControlOf({ info: { ttlMs } }: Environment): string {
+  return `max-age=${Math.floor(ttlMs / 1000)}, ${POLL_CACHE_CONTROL}`;
+}
+
 function varyOf(headers: Headers): string {
   return headers['vary'] === undefined ? 'Accept-Encoding' : `${headers['vary']}, Accept-Encoding`;
 }
@@ -174,7 +180,7 @@ export function answerItem(exchange: Exchange, environment: Environment, kind: s
     replyEmpty(exchange, 404);
     return;
   }
-  const etag = `relay-${item.version}`;
-  if (exchange.header('if-none-match') === etag) exchange.reply(304, ttlHeaders(environment));
+  const etag = `relay-${item.version}-${crc32(item.text).toString(36)}`;
+  if (exchange.header('if-none-match') === etag) exchange.reply(304, { etag, ...ttlHeaders(environment) });
   else replyJson(exchange, { etag, ...ttlHeaders(environment) }, item.text);
 }

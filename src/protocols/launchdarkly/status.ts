@@ -6,7 +6,7 @@ export function statusOf(
   environments: readonly Environment[],
   complete: boolean,
 ): { environments: Record<string, object>; healthy: boolean } {
-  const listed: Record<string, object> = {};
+  const listed = Object.create(null) as Record<string, object>;
   let healthy = complete;
   for (const environment of environments) {
     listed[environment.info.name] = environmentStatus(environment);

@@ -1,10 +1,11 @@
 import type { Slot } from '../../admission/index.ts';
 import { payloadOf, type Pin, type Plan, type Snapshot } from '../../dataset/index.ts';
-import type { Exchange } from '../../delivery/index.ts';
+import { blockOf, type Exchange } from '../../delivery/index.ts';
 import { admit } from './admit.ts';
 import { bytesSource, CATCH_UP_BYTES_FREE, catchUpSource } from './catch-up.ts';
 import { acceptsGzip, clientOf } from './client.ts';
 import { CompressedStream } from './compressed.ts';
+import { credentialOf } from './credentials.ts';
 import type { FrontOptions } from './deps.ts';
 import { type Environment, type Feed, groupOf, type StreamClient } from './environment.ts';
 import { type ClientFact, caughtUp, factOf, failed } from './facts.ts';
@@ -86,7 +87,7 @@ export class Streams {
     if (channel.dead) return;
     const missed = environment.unbrokenSince(offset) ? data.sinceOffset(offset) : undefined;
     if (missed !== undefined && missed.bytes < CATCH_UP_BYTES_FREE) {
-      client.live = groupOf(client).add(channel, offset, client);
+      client.live = groupOf(client).add(channel, offset, client, client.openedMs);
       return;
     }
     const slot = await this.#slotForOpen(client);
@@ -201,15 +202,20 @@ export class Streams {
     if (channel.dead) return undefined;
     environment.wait(client);
     const controller = new AbortController();
-    channel.onClose(() => controller.abort());
+    const abort = (): void => controller.abort();
+    channel.onClose(abort);
     const answer = await this.#front.limiter.acquire({
       tenant: environment.info.id,
       outsideQueueBound: true,
       signal: controller.signal,
     });
+    channel.offClose?.(abort);
     environment.stopWaiting(client);
     if (answer.admitted) return answer.slot;
-    if (!channel.dead) channel.end();
+    if (!channel.dead) {
+      if (client.compressed !== undefined) channel.send(blockOf(client.compressed.trailer()));
+      channel.end();
+    }
     return undefined;
   }
 
@@ -219,7 +225,9 @@ export class Streams {
     const headers = gzip ? { ...STREAM_HEADERS, 'content-encoding': 'gzip', vary: 'Accept-Encoding' } : STREAM_HEADERS;
     const channel = exchange.open(200, headers);
     const compressed = gzip ? new CompressedStream() : undefined;
-    return { environment, feed, route, info, channel, compressed, live: undefined };
+    const openedMs = this.#front.clock.now();
+    const credential = credentialOf(exchange.header('authorization'));
+    return { environment, feed, route, info, channel, credential, compressed, openedMs, live: undefined };
   }
 }
 

@@ -41,7 +41,7 @@ export const STREAM_HEADERS: Readonly<Record<string, string>> = {
  * On a full poll. Go's HTTP cache forgets its ETag at any answer but 200 and 304, so one refusal would cost a full
  * copy; `stale-if-error` makes it keep the tag (seen with Go 7.14.6 on FDv1 and FDv2).
  */
-export const POLL_CACHE_CONTROL = 'max-age=0, stale-if-error=86400';
+export const POLL_CACHE_CONTROL = 'stale-if-error=86400';
 
 export const TEXT = {
   unknownCredential: 'Relay Proxy does not recognize the client credential (missing or invalid Authorization header)',

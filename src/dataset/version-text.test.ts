@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { parseJson } from '../../test/support/json.ts';
 import { describe, expect, it } from 'vitest';
 import { withVersion } from './index.ts';
 
@@ -83,7 +84,7 @@ describe('withVersion', () => {
       fc.property(members, fc.nat(), (object, version) => {
         const text = JSON.stringify(object);
         const spliced = withVersion(text, version);
-        expect(JSON.parse(spliced)).toEqual({ ...(JSON.parse(text) as object), version });
+        expect(parseJson(spliced)).toEqual({ ...(parseJson(text) as object), version });
         // nothing but one number was touched, and once is enough
         expect(withVersion(spliced, version)).toBe(spliced);
         expect(withVersion(spliced, 0).length).toBe(spliced.length - String(version).length + 1);

@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { parseJson } from '../../test/support/json.ts';
 import { describe, expect, it } from 'vitest';
 import { HeadgateError } from '../kernel/index.ts';
 import { ItemScanner, type ScannedItem } from './item-scanner.ts';
@@ -113,7 +114,7 @@ const splits = fc.array(fc.nat(), { maxLength: 12 });
 
 /** The last item under each key, with its own key put in where it has none. */
 function expected(text: string): Map<string, unknown> {
-  const flags = (JSON.parse(text) as { flags: Record<string, object> }).flags;
+  const flags = (parseJson(text) as { flags: Record<string, object> }).flags;
   return new Map(
     Object.entries(flags).map(([key, item]) => [key, Object.hasOwn(item, 'key') ? item : { ...item, key }]),
   );
@@ -123,9 +124,7 @@ describe('JSON scanner, properties', () => {
   it('finds every item, equal to what JSON.parse makes of it, wherever the pieces are cut', () => {
     fc.assert(
       fc.property(fileText, splits, (text, cuts) => {
-        const found = new Map(
-          scan(Buffer.from(text), cuts).map((item) => [item.key, JSON.parse(item.text) as unknown]),
-        );
+        const found = new Map(scan(Buffer.from(text), cuts).map((item) => [item.key, parseJson(item.text)]));
         expect(found).toEqual(expected(text));
       }),
       { numRuns: 200 },

@@ -207,7 +207,9 @@ describe.each(TRANSPORTS)('over %s', (transport) => {
       if (seconds % 8 === 0) drip.connection.resume(drip.reply, FLOOR_BYTES_PER_SECOND);
       await flags.pass(1000);
     }
-    expect(seconds).toBeLessThan(30);
+    // it falls behind by seven of every eight seconds: slack and credit last for 17 s, and each of the two kernels may hide
+    // one more cycle of eight (over TLS and Node 24 it was 33 s); one that is never cut goes on for 60
+    expect(seconds).toBeLessThan(17 + 2 * 8 + 2);
     expect(flags.deliveries.stats().ended).toMatchObject({ completed: 1, stalled: 1 });
   });
 

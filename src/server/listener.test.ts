@@ -72,7 +72,6 @@ describe('a connection in the clear', () => {
     stop();
   });
 
-  // Fails when inTurns() drops what it cannot receive in the same turn, or does not arm the next one.
   it('is served whoever else comes in the same moment', async () => {
     const { port, stop } = await listen();
     const clients = Array.from({ length: 300 }, () => open(port));

@@ -82,7 +82,7 @@ function createPlain(options: ListenerOptions, onRequest: OnRequest): Listener {
   const sessions = trackSessions(h2c);
   const http1Listeners = server.listeners('connection') as ((socket: Socket) => void)[];
   server.removeAllListeners('connection');
-  const receive = inTurns((socket) => {
+  server.on('connection', (socket: Socket) => {
     sniff(socket, options.headersTimeoutMs, (isHttp2) => {
       if (!isHttp2) {
         for (const listener of http1Listeners) listener.call(server, socket);
@@ -93,7 +93,6 @@ function createPlain(options: ListenerOptions, onRequest: OnRequest): Listener {
       h2c.emit('connection', socket);
     });
   });
-  server.on('connection', receive);
   return listenerOf(server, sessions);
 }
 
@@ -153,43 +152,6 @@ function trackSessions(server: Server): Set<http2.ServerHttp2Session> {
   });
   return sessions;
 }
-
-/** New connections per turn of the event loop: the kernel hands over a herd's in one go, and each costs 0.1 ms or more. */
-const CONNECTIONS_PER_TURN = 32;
-
-/** Receives connections a few per turn, in their order, so that a herd's arrival does not hold up those who are here. */
-function inTurns(receive: (socket: Socket) => void): (socket: Socket) => void {
-  const waiting: Socket[] = [];
-  let thisTurn = 0;
-  let armed = false;
-  const turn = (): void => {
-    armed = false;
-    thisTurn = 0;
-    for (const socket of waiting.splice(0, CONNECTIONS_PER_TURN)) {
-      thisTurn++;
-      if (!socket.destroyed) receive(socket);
-    }
-    arm();
-  };
-  const arm = (): void => {
-    if (armed || (waiting.length === 0 && thisTurn === 0)) return;
-    armed = true;
-    setImmediate(turn);
-  };
-  return (socket) => {
-    if (waiting.length === 0 && thisTurn < CONNECTIONS_PER_TURN) {
-      thisTurn++;
-      receive(socket);
-    } else {
-      // an error before anybody listens would end the process
-      socket.on('error', ignore);
-      waiting.push(socket);
-    }
-    arm();
-  };
-}
-
-const ignore = (): void => undefined;
 
 /** The client preface of HTTP/2 with prior knowledge (RFC 9113, section 3.4). No HTTP/1.1 method begins with it. */
 const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1');

@@ -6,6 +6,7 @@ import fc from 'fast-check';
 import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
+import { parseJson } from '../../test/support/json.ts';
 import { convertYaml } from './yaml-convert.ts';
 import type * as Yaml from './yaml.ts';
 
@@ -21,9 +22,12 @@ describe('conversion', () => {
     const value = fc.dictionary(fc.string(), fc.oneof(fc.jsonValue(), fc.dictionary(fc.string(), fc.jsonValue())));
     fc.assert(
       fc.property(value, (written) => {
-        expect(JSON.parse(jsonOf(stringify(written)))).toEqual(JSON.parse(JSON.stringify(written)));
+        const json = JSON.stringify(written);
+        // a key << is a merge unless it is quoted, which the writer does not know
+        const quoted = json.includes('"<<"') ? ({ defaultKeyType: 'QUOTE_DOUBLE' } as const) : {};
+        expect(parseJson(jsonOf(stringify(written, quoted)))).toEqual(parseJson(json));
       }),
-      { numRuns: 50 },
+      { numRuns: 50, examples: [[{ a: { '<<': 0 } }]] },
     );
   }, 30_000);
 

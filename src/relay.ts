@@ -1,13 +1,13 @@
 import { setTimeout as setTimeoutAsync } from 'node:timers/promises';
 import { Limiter } from './admission/index.ts';
-import type { Config, FileSource, FlagSource, LimitsConfig } from './config/index.ts';
+import type { Config, LimitsConfig } from './config/index.ts';
 import { explainLimits } from './config/index.ts';
 import { Deliveries, setLowWater } from './delivery/index.ts';
 import { type Clock, messageOf, systemClock } from './kernel/index.ts';
 import { type Log, openLog } from './observability/index.ts';
-import { type EnvironmentInfo, FlagsFront } from './protocols/launchdarkly/index.ts';
+import { FlagsService } from './relay/flags.ts';
+import type { Service } from './relay/service.ts';
 import { healthRoutes, type Route, Server, watchTls } from './server/index.ts';
-import { openArchive, openFiles, type SourceEnvironment, type SourceListener } from './sources/index.ts';
 
 export { type Log, openLog };
 
@@ -22,8 +22,6 @@ export interface RelayOptions {
   /** Without it the sources are read and nothing is served. Default true. */
   readonly listen?: boolean;
 }
-
-type FileSourceHandle = ReturnType<typeof openArchive>;
 
 /**
  * The composition root: reads a configuration, makes the rooms, and wires them. The only file that knows every room.
@@ -44,10 +42,8 @@ export class Relay {
   readonly #server: Server;
   readonly #limiter: Limiter;
   readonly #deliveries: Deliveries;
-  readonly #front: FlagsFront;
-  readonly #sources: readonly FileSourceHandle[];
+  readonly #services: readonly Service[];
   readonly #stopTls: () => void;
-  readonly #unread: ReadonlySet<FlagSource>;
   readonly #loaded: Promise<boolean>;
   #stopping: Promise<void> | undefined;
 
@@ -58,10 +54,8 @@ export class Relay {
     this.#server = parts.server;
     this.#limiter = parts.limiter;
     this.#deliveries = parts.deliveries;
-    this.#front = parts.front;
-    this.#sources = parts.sources;
+    this.#services = parts.services;
     this.#stopTls = parts.stopTls;
-    this.#unread = parts.unread;
     this.#loaded = this.#load();
   }
 
@@ -77,14 +71,14 @@ export class Relay {
     return this.#loaded;
   }
 
-  /** Whether every environment has data and the relay is not about to stop. */
+  /** Whether there is data for everybody who may ask, and the relay is not about to stop. */
   get ready(): boolean {
-    return this.#front.ready;
+    return this.#services.every(({ ready }) => ready);
   }
 
   /** Looks at the sources now instead of at their next interval. */
   reload(): void {
-    for (const source of this.#sources) void source.reload();
+    for (const service of this.#services) service.reload();
   }
 
   /**
@@ -98,13 +92,13 @@ export class Relay {
   }
 
   async #load(): Promise<boolean> {
-    await Promise.all(this.#sources.map((source) => source.start()));
-    return this.#unread.size === 0;
+    const loaded = await Promise.all(this.#services.map((service) => service.start()));
+    return loaded.every(Boolean);
   }
 
   async #stop(): Promise<void> {
     const { drainDelayMs, graceMs } = this.#config.server;
-    this.#front.leave();
+    for (const service of this.#services) service.leave();
     this.#log.info({ drainDelayMs, graceMs, streams: this.#streams() }, 'stopping: not ready from now on');
     if (this.port !== 0) await setTimeoutAsync(drainDelayMs);
     this.#log.info({ streams: this.#streams(), deliveries: this.#deliveries.active }, 'draining');
@@ -113,15 +107,15 @@ export class Relay {
     const grace = new AbortController();
     const over = setTimeout(() => grace.abort(), graceMs + GRACE_MARGIN_MS);
     await Promise.race([
-      Promise.all([this.#idle(grace.signal), this.#front.closeStreams(graceMs)]),
+      Promise.all([this.#idle(grace.signal), ...this.#services.map((service) => service.closeStreams(graceMs))]),
       aborted(grace.signal),
     ]);
     clearTimeout(over);
     this.#deliveries.shutdown();
     // one that hangs in a read must not hold the end of the process
     await Promise.race([
-      Promise.all(this.#sources.map((source) => source.stop())),
-      setTimeoutAsync(SOURCE_STOP_MS_MAX),
+      Promise.all(this.#services.map((service) => service.stop())),
+      setTimeoutAsync(SERVICE_STOP_MS_MAX),
     ]);
     this.#server.closeIdle();
     this.#stopTls();
@@ -136,14 +130,14 @@ export class Relay {
   }
 
   #streams(): number {
-    return this.#front.environments().reduce((sum, { streams }) => sum + streams, 0);
+    return this.#services.reduce((sum, { streams }) => sum + streams, 0);
   }
 }
 
 /** Without limits nobody tells that the last delivery has ended; at the end of a process's life a look is cheap. */
 const IDLE_LOOK_MS = 50;
 
-const SOURCE_STOP_MS_MAX = 500;
+const SERVICE_STOP_MS_MAX = 2000;
 
 function aborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
@@ -156,16 +150,12 @@ const GRACE_MARGIN_MS = 500;
 
 interface Parts {
   readonly config: Config;
-  readonly clock: Clock;
   readonly log: Log;
   readonly server: Server;
   readonly limiter: Limiter;
   readonly deliveries: Deliveries;
-  readonly front: FlagsFront;
-  readonly sources: readonly FileSourceHandle[];
+  readonly services: readonly Service[];
   readonly stopTls: () => void;
-  /** Sources that have not been read yet. */
-  readonly unread: ReadonlySet<FlagSource>;
 }
 
 /** Listens, and says how: once, with what it means for slow readers. */
@@ -187,47 +177,19 @@ async function assemble(options: RelayOptions): Promise<Parts> {
   const { config } = options;
   const clock = options.clock ?? systemClock;
   const log = options.log ?? openLog({ level: config.log.level, clock });
-  const { limits, flags } = config;
-  let pinnedBytes = (): number => 0;
-  const limiter = makeLimiter(limits, clock, () => pinnedBytes());
-  const deliveries = new Deliveries({
-    clock,
-    turnBytesMax: limits.turnBytesMax,
-    ...deadlineOf(limits),
+  const { limits } = config;
+  const services: Service[] = [];
+  const pinnedBytes = (): number => services.reduce((sum, service) => sum + service.pinnedBytes, 0);
+  const limiter = makeLimiter(limits, clock, pinnedBytes);
+  const deliveries = new Deliveries({ clock, turnBytesMax: limits.turnBytesMax, ...deadlineOf(limits) });
+  services.push(new FlagsService({ config, clock, log, limiter, deliveries }));
+  const health = healthRoutes({
+    ready: () => services.every(({ ready }) => ready),
+    status: () => statusOf({ services, limiter, deliveries }),
   });
-  const front = new FlagsFront({
-    clock,
-    limiter,
-    deliveries,
-    guarded: limits.enabled,
-    ...(limits.sendTimeoutMs === undefined ? {} : { capMs: limits.sendTimeoutMs }),
-    parking: limits.parking,
-    streamWaitMsMax: limits.waitStreamMsMax,
-    pollWaitMsMax: limits.waitPollMsMax,
-    aheadWaitMsMax: flags.aheadWaitMs,
-    heartbeatMs: flags.heartbeatMs,
-    ...(flags.connectionMsMax === undefined ? {} : { connectionMsMax: flags.connectionMsMax }),
-    compression: flags.compression === 'auto',
-    catchUp: flags.catchUp,
-    logBatchesMax: flags.logBatchesMax,
-    logBytesMax: flags.logBytesMax,
-    ...(flags.retryMs === undefined ? {} : { retryMs: flags.retryMs }),
-    onPinnedDropped: () => limiter.recheck(),
-  });
-  pinnedBytes = () => front.pinnedBytes;
-  const health = healthRoutes({ ready: () => front.ready, status: () => statusOf({ front, limiter, deliveries }) });
-  const { server, stopTls } = await makeServer(config, clock, log, [...front.routes(), ...health]);
-  const unread = new Set(flags.sources);
-  const sources = flags.sources.map((source) => {
-    // its keys are known before its file is read: clients wait for the data, and are not told that they are unknown
-    if (source.type === 'file') front.upsert(infoOf(environmentOfFiles(source)));
-    const onRead = (): void => {
-      unread.delete(source);
-      if (unread.size === 0) front.environmentsKnown();
-    };
-    return openSource(source, clock, listenerFor(front, log, onRead));
-  });
-  return { config, clock, log, server, limiter, deliveries, front, sources, stopTls, unread };
+  const routes = [...services.flatMap((service) => service.routes), ...health];
+  const { server, stopTls } = await makeServer(config, clock, log, routes);
+  return { config, log, server, limiter, deliveries, services, stopTls };
 }
 
 /** Without a floor a reader is never too slow; without limits nobody looks. */
@@ -287,77 +249,14 @@ async function makeServer(
 }
 
 /** What `/status` says: the vendor's members, and a block of our own that shows the budget. */
-function statusOf({ front, limiter, deliveries }: Pick<Parts, 'front' | 'limiter' | 'deliveries'>): object {
-  const { environments, healthy } = front.status();
-  const streams = front.environments().reduce((sum, environment) => sum + environment.streams, 0);
+function statusOf({ services, limiter, deliveries }: Pick<Parts, 'services' | 'limiter' | 'deliveries'>): object {
+  const states = services.map((service) => service.status());
+  const streams = services.reduce((sum, service) => sum + service.streams, 0);
   return {
-    environments,
-    status: healthy ? 'healthy' : 'degraded',
+    ...Object.assign({}, ...states.map(({ members }) => members)),
+    status: states.every(({ healthy }) => healthy) ? 'healthy' : 'degraded',
     version: VERSION,
     clientVersion: `headgate-${VERSION}`,
     headgate: { streams, admission: limiter.stats(), deliveries: deliveries.stats() },
-  };
-}
-
-function openSource(source: FlagSource, clock: Clock, listener: SourceListener): FileSourceHandle {
-  if (source.type === 'archive') {
-    return openArchive({ path: source.path, intervalMs: source.intervalMs, clock, listener });
-  }
-  return openFiles({
-    paths: source.paths,
-    intervalMs: source.intervalMs,
-    environment: environmentOfFiles(source),
-    clock,
-    listener,
-  });
-}
-
-/** Files carry no versions that must be trusted: every change of text raises them. */
-const FILE_VERSIONS = 'effective';
-
-function listenerFor(front: FlagsFront, log: Log, onRead: () => void): SourceListener {
-  return {
-    async upsert(environment, data) {
-      const info = infoOf(environment);
-      const beganMs = performance.now();
-      if (data === undefined) front.upsert(info);
-      else await front.load(info, data, FILE_VERSIONS);
-      const { data: held } = front.upsert(info);
-      const { count, digest, clock } = held.snapshot();
-      log.info(
-        { environment: info.name, items: count, digest, clock, ms: Math.round(performance.now() - beganMs) },
-        'environment loaded',
-      );
-    },
-    async remove(envId) {
-      front.remove(envId);
-      log.info({ environment: envId }, 'environment removed');
-    },
-    failed: (error) => log.error({ code: error.code }, `${error.message}; what was loaded before stays served`),
-    loaded: onRead,
-    unchanged: (path) => log.info({ path }, 'file changed, but its data id and version did not: nothing to do'),
-  };
-}
-
-function infoOf(environment: SourceEnvironment): EnvironmentInfo {
-  const { envId, sdkKey, expiringSdkKey, version: _version, secureMode: _secureMode, ...rest } = environment;
-  // an environment may have no server key: then no server SDK may ask for it, whatever it sends
-  const current = sdkKey === '' ? [] : [{ value: sdkKey }];
-  const expiring =
-    expiringSdkKey === undefined ? [] : [{ value: expiringSdkKey.value, expiresMs: expiringSdkKey.timestampMs }];
-  return { ...rest, id: envId, name: envId, envId, sdkKeys: [...current, ...expiring] };
-}
-
-function environmentOfFiles(source: FileSource): SourceEnvironment {
-  const { name, sdkKey, mobileKey, envId, projectKey, ttlMs, secureMode } = source;
-  return {
-    envId: envId ?? name,
-    sdkKey: sdkKey ?? '',
-    envName: name,
-    ...(mobileKey === undefined ? {} : { mobileKey }),
-    ...(projectKey === undefined ? {} : { projKey: projectKey }),
-    ttlMs,
-    secureMode,
-    version: 1,
   };
 }

@@ -1,0 +1,158 @@
+import type { FileSource, FlagSource } from '../config/index.ts';
+import type { Clock } from '../kernel/index.ts';
+import type { Log } from '../observability/index.ts';
+import { type EnvironmentInfo, FlagsFront } from '../protocols/launchdarkly/index.ts';
+import type { Route } from '../server/index.ts';
+import { openArchive, openFiles, type SourceEnvironment, type SourceListener } from '../sources/index.ts';
+import type { Service, Shared } from './service.ts';
+
+type FileSourceHandle = ReturnType<typeof openArchive>;
+
+/** Feature flags: the front, and the files that it serves. */
+export class FlagsService implements Service {
+  readonly routes: readonly Route[];
+  readonly #front: FlagsFront;
+  readonly #sources: readonly FileSourceHandle[];
+  /** Sources that have not been read yet. */
+  readonly #unread: Set<FlagSource>;
+
+  constructor(shared: Shared) {
+    const { config, clock, log } = shared;
+    this.#front = frontOf(shared);
+    this.routes = this.#front.routes();
+    this.#unread = new Set(config.flags.sources);
+    this.#sources = config.flags.sources.map((source) => {
+      // its keys are known before its file is read: clients wait for the data, and are not told that they are unknown
+      if (source.type === 'file') this.#front.upsert(infoOf(environmentOfFiles(source)));
+      const onRead = (): void => {
+        this.#unread.delete(source);
+        if (this.#unread.size === 0) this.#front.environmentsKnown();
+      };
+      return openSource(source, clock, listenerFor(this.#front, log, onRead));
+    });
+  }
+
+  get pinnedBytes(): number {
+    return this.#front.pinnedBytes;
+  }
+
+  get ready(): boolean {
+    return this.#front.ready;
+  }
+
+  get streams(): number {
+    return this.#front.environments().reduce((sum, { streams }) => sum + streams, 0);
+  }
+
+  status(): { healthy: boolean; members: object } {
+    const { environments, healthy } = this.#front.status();
+    return { healthy, members: { environments } };
+  }
+
+  async start(): Promise<boolean> {
+    await Promise.all(this.#sources.map((source) => source.start()));
+    return this.#unread.size === 0;
+  }
+
+  reload(): void {
+    for (const source of this.#sources) void source.reload();
+  }
+
+  leave(): void {
+    this.#front.leave();
+  }
+
+  closeStreams(graceMs: number): Promise<void> {
+    return this.#front.closeStreams(graceMs);
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#sources.map((source) => source.stop()));
+  }
+}
+
+function frontOf({ config, clock, limiter, deliveries }: Shared): FlagsFront {
+  const { limits, flags } = config;
+  return new FlagsFront({
+    clock,
+    limiter,
+    deliveries,
+    guarded: limits.enabled,
+    ...(limits.sendTimeoutMs === undefined ? {} : { capMs: limits.sendTimeoutMs }),
+    parking: limits.parking,
+    streamWaitMsMax: limits.waitStreamMsMax,
+    pollWaitMsMax: limits.waitPollMsMax,
+    aheadWaitMsMax: flags.aheadWaitMs,
+    heartbeatMs: flags.heartbeatMs,
+    ...(flags.connectionMsMax === undefined ? {} : { connectionMsMax: flags.connectionMsMax }),
+    compression: flags.compression === 'auto',
+    catchUp: flags.catchUp,
+    logBatchesMax: flags.logBatchesMax,
+    logBytesMax: flags.logBytesMax,
+    ...(flags.retryMs === undefined ? {} : { retryMs: flags.retryMs }),
+    onPinnedDropped: () => limiter.recheck(),
+  });
+}
+
+function openSource(source: FlagSource, clock: Clock, listener: SourceListener): FileSourceHandle {
+  if (source.type === 'archive') {
+    return openArchive({ path: source.path, intervalMs: source.intervalMs, clock, listener });
+  }
+  return openFiles({
+    paths: source.paths,
+    intervalMs: source.intervalMs,
+    environment: environmentOfFiles(source),
+    clock,
+    listener,
+  });
+}
+
+/** Files carry no versions that must be trusted: every change of text raises them. */
+const FILE_VERSIONS = 'effective';
+
+function listenerFor(front: FlagsFront, log: Log, onRead: () => void): SourceListener {
+  return {
+    async upsert(environment, data) {
+      const info = infoOf(environment);
+      const beganMs = performance.now();
+      if (data === undefined) front.upsert(info);
+      else await front.load(info, data, FILE_VERSIONS);
+      const { data: held } = front.upsert(info);
+      const { count, digest, clock } = held.snapshot();
+      log.info(
+        { environment: info.name, items: count, digest, clock, ms: Math.round(performance.now() - beganMs) },
+        'environment loaded',
+      );
+    },
+    async remove(envId) {
+      front.remove(envId);
+      log.info({ environment: envId }, 'environment removed');
+    },
+    failed: (error) => log.error({ code: error.code }, `${error.message}; what was loaded before stays served`),
+    loaded: onRead,
+    unchanged: (path) => log.info({ path }, 'file changed, but its data id and version did not: nothing to do'),
+  };
+}
+
+function infoOf(environment: SourceEnvironment): EnvironmentInfo {
+  const { envId, sdkKey, expiringSdkKey, version: _version, secureMode: _secureMode, ...rest } = environment;
+  // an environment may have no server key: then no server SDK may ask for it, whatever it sends
+  const current = sdkKey === '' ? [] : [{ value: sdkKey }];
+  const expiring =
+    expiringSdkKey === undefined ? [] : [{ value: expiringSdkKey.value, expiresMs: expiringSdkKey.timestampMs }];
+  return { ...rest, id: envId, name: envId, envId, sdkKeys: [...current, ...expiring] };
+}
+
+function environmentOfFiles(source: FileSource): SourceEnvironment {
+  const { name, sdkKey, mobileKey, envId, projectKey, ttlMs, secureMode } = source;
+  return {
+    envId: envId ?? name,
+    sdkKey: sdkKey ?? '',
+    envName: name,
+    ...(mobileKey === undefined ? {} : { mobileKey }),
+    ...(projectKey === undefined ? {} : { projKey: projectKey }),
+    ttlMs,
+    secureMode,
+    version: 1,
+  };
+}

@@ -1,0 +1,37 @@
+import type { Limiter } from '../admission/index.ts';
+import type { Config } from '../config/index.ts';
+import type { Deliveries } from '../delivery/index.ts';
+import type { Clock } from '../kernel/index.ts';
+import type { Log } from '../observability/index.ts';
+import type { Route } from '../server/index.ts';
+
+/** What every service of one relay shares: above all the one budget. */
+export interface Shared {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly limiter: Limiter;
+  readonly deliveries: Deliveries;
+}
+
+/** One front with its sources and its store, as the relay starts and stops it. */
+export interface Service {
+  readonly routes: readonly Route[];
+  /** Bytes that only deliveries of this front keep alive. */
+  readonly pinnedBytes: number;
+  /** Whether there is data for everybody who may ask. */
+  readonly ready: boolean;
+  /** Open streams. */
+  readonly streams: number;
+  /** Its members of `/status`, and whether all is well. */
+  status(): { readonly healthy: boolean; readonly members: object };
+  /** Reads the sources. Resolves when each was tried once: whether all of them could be read. */
+  start(): Promise<boolean>;
+  /** Looks at the sources now instead of at their next interval. */
+  reload(): void;
+  /** From here on new clients should go elsewhere. */
+  leave(): void;
+  /** Closes open streams, spread over the grace period. */
+  closeStreams(graceMs: number): Promise<void>;
+  stop(): Promise<void>;
+}

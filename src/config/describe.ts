@@ -4,6 +4,7 @@ import { formatBytes, formatDuration, maskKey } from './values.ts';
 
 const ORIGINS: Readonly<Record<Config['origin'], string>> = {
   default: 'defaults',
+  environment: 'our own variables',
   vendor: "the vendor's names",
   yaml: 'our own names',
 };

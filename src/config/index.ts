@@ -4,13 +4,19 @@ export { explainLimits, resolveLimits } from './limits.ts';
 export { type MachineMemory, type MachineReads, machineMemory } from './machine.ts';
 export type {
   ArchiveSource,
+  BouncerKeyConfig,
+  ClientVerification,
   Config,
+  DecisionFileConfig,
+  DecisionsConfig,
+  DecisionSource,
   EnvironmentConfig,
   EventsConfig,
   ExitConfig,
   FileSource,
   FlagSource,
   FlagsConfig,
+  LapiSourceConfig,
   LimitsConfig,
   LimitsSpec,
   LogConfig,
@@ -20,9 +26,11 @@ export type {
   Problem,
   ServerConfig,
   Severity,
+  StoreConfig,
   TlsConfig,
   TlsVersion,
   UpstreamConfig,
+  UpstreamTlsConfig,
 } from './types.ts';
 export { formatBytes, formatDuration, maskKey, parseBytes, parseDuration } from './values.ts';
 export { type Loaded, type LoadOptions, loadConfig } from './load.ts';

@@ -27,6 +27,8 @@ const PINNED_BYTES_MIN = 16 * MIB;
 const WAIT_STREAM_MS = 10_000;
 /** Some SDKs give a whole poll 3 s: one is left for waiting. */
 const WAIT_POLL_MS = 1000;
+/** Some bouncers give up after 3 s without a byte, and a refusal ends others: wait, but less. */
+const WAIT_DECISIONS_MS = 2000;
 
 const FLOOR_BYTES_PER_SECOND = 64 * KIB;
 /** Silence that a steady reader at the floor rate shows, with room to spare: 2 s with the mark, 21.9 s without. */
@@ -66,6 +68,7 @@ function resolveOff(spec: LimitsSpec, machine: Machine): LimitsConfig {
     queue: 0,
     waitStreamMsMax: Number.POSITIVE_INFINITY,
     waitPollMsMax: Number.POSITIVE_INFINITY,
+    waitDecisionsMsMax: Number.POSITIVE_INFINITY,
     parking: false,
     parked: 0,
     pinnedBytesMax: Number.POSITIVE_INFINITY,
@@ -109,6 +112,7 @@ function resolveAuto(spec: LimitsSpec, machine: Machine): LimitsConfig {
     queue: spec.queue ?? clamp(Math.floor(memory / SHARES.queue / WAITER_BYTES), QUEUE_MIN, QUEUE_MAX),
     waitStreamMsMax: spec.waitStreamMs ?? WAIT_STREAM_MS,
     waitPollMsMax: spec.waitPollMs ?? WAIT_POLL_MS,
+    waitDecisionsMsMax: spec.waitDecisionsMs ?? WAIT_DECISIONS_MS,
     parking: parked > 0,
     parked,
     pinnedBytesMax: spec.pinnedBytes ?? Math.max(PINNED_BYTES_MIN, Math.floor(memory / SHARES.pinned)),

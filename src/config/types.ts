@@ -19,7 +19,7 @@ export interface Machine {
 }
 
 /** The names a configuration was written under: they decide what an unset limit means. */
-export type Origin = 'yaml' | 'vendor' | 'default';
+export type Origin = 'yaml' | 'vendor' | 'environment' | 'default';
 
 /** How much is logged: this level and everything above it. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'none';
@@ -27,11 +27,21 @@ export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'none';
 /** Least TLS version accepted. */
 export type TlsVersion = '1.0' | '1.1' | '1.2' | '1.3';
 
+/**
+ * What is asked of a client's certificate: `none` nothing, `request` one that need not be good, `verify-if-given` a good
+ * one or none, `require` a good one.
+ */
+export type ClientVerification = 'none' | 'request' | 'verify-if-given' | 'require';
+
 /** Certificate and key, as paths of PEM files. */
 export interface TlsConfig {
   readonly certPath: string;
   readonly keyPath: string;
   readonly minVersion: TlsVersion;
+  /** Certificates that a client's own must come from, as the path of a PEM file. */
+  readonly clientCaPath?: string;
+  /** Absent: `none`. */
+  readonly clientVerification?: ClientVerification;
 }
 
 /** The listening socket and what one connection may cost. */
@@ -63,6 +73,7 @@ export interface LimitsSpec {
   readonly queue?: number;
   readonly waitStreamMs?: number;
   readonly waitPollMs?: number;
+  readonly waitDecisionsMs?: number;
   readonly parked?: number;
   readonly pinnedBytes?: number;
   readonly sendTimeoutMs?: number;
@@ -87,6 +98,7 @@ export interface LimitsConfig {
   readonly queue: number;
   readonly waitStreamMsMax: number;
   readonly waitPollMsMax: number;
+  readonly waitDecisionsMsMax: number;
   /** Whether a reader that takes nothing gives its slot on while others wait. */
   readonly parking: boolean;
   readonly parked: number;
@@ -158,6 +170,101 @@ export interface FlagsConfig {
   readonly sources: readonly FlagSource[];
 }
 
+/** How Headgate presents itself to an upstream over TLS, and what it accepts from it. */
+export interface UpstreamTlsConfig {
+  /** Certificates to trust instead of the system's own, as the path of a PEM file. */
+  readonly caPath?: string;
+  /** The client certificate and its key, as paths of PEM files; both or neither. */
+  readonly certPath?: string;
+  readonly keyPath?: string;
+  /** The name that the upstream's certificate must carry; absent: that of the URL. */
+  readonly serverName?: string;
+  /** False accepts any certificate. */
+  readonly verify: boolean;
+}
+
+/** A local API that decisions are pulled from. */
+export interface LapiSourceConfig {
+  readonly type: 'lapi';
+  /** Unique among the sources; shown in logs and `/status`. */
+  readonly name: string;
+  /** Its base address, without credentials, a query or a slash at the end. */
+  readonly url: string;
+  /** The key that Headgate presents as a bouncer; empty when a client certificate stands for it. */
+  readonly key: string;
+  readonly intervalMs: number;
+  /** How often everything is pulled again and compared. */
+  readonly resyncMs: number;
+  /** Scopes to hold from the start besides ip, range, country and as. */
+  readonly scopes: readonly string[];
+  readonly tls: UpstreamTlsConfig | undefined;
+}
+
+/** Files of decisions: JSON, CSV, or plain lists of addresses. */
+export interface DecisionFileConfig {
+  readonly type: 'file';
+  /** Unique among the sources; shown in logs and `/status`. */
+  readonly name: string;
+  readonly paths: readonly string[];
+  /** How often the files are looked at for changes. */
+  readonly intervalMs: number;
+  /** For rows that do not say how long they last. */
+  readonly durationMs: number;
+  /** The origin of all rows. */
+  readonly origin: string;
+  /** For rows that name none. */
+  readonly scenario: string;
+  /** For rows that name none. */
+  readonly decisionType: string;
+}
+
+/** Where decisions come from. */
+export type DecisionSource = LapiSourceConfig | DecisionFileConfig;
+
+/** A key that a bouncer may ask with. */
+export interface BouncerKeyConfig {
+  readonly name: string;
+  /** SHA-512 of the key, in lower-case hex. */
+  readonly sha512: string;
+}
+
+/** The decisions front and its sources. */
+export interface DecisionsConfig {
+  /** True when there is a source. */
+  readonly enabled: boolean;
+  readonly sources: readonly DecisionSource[];
+  readonly keys: readonly BouncerKeyConfig[];
+  /** A file of more keys, which {@link parseKeyFile} reads. */
+  readonly keyFilePath: string | undefined;
+  /** Whether a key that is not known here is checked with the upstreams. */
+  readonly delegate: boolean;
+  /** Whether everything else under `/v1/` goes on to the first upstream. */
+  readonly passthrough: boolean;
+  /** How long a pull waits for a slot; the same as the limits' `waitDecisionsMsMax`. */
+  readonly waitMsMax: number;
+  /** How long an encoded page is used again: a ban may end later by this much. */
+  readonly granularityMs: number;
+  /** How long answers wait for the first pull after a start. */
+  readonly startWaitMs: number;
+  /** Decisions per page at most: bounds what one answer holds. */
+  readonly pageItemsMax: number;
+  /** Cursors kept for one key: one for each address and set of filters. */
+  readonly cursorsPerKeyMax: number;
+  /** How often bouncers poll: a longer end is told three polls before the end they know. */
+  readonly pollMs: number;
+  /** Proxies whose X-Forwarded-For is believed: addresses and networks. */
+  readonly trustedProxies: readonly string[];
+  /** Organizational units whose client certificates stand for a key; empty: none. */
+  readonly bouncersAllowedOu: readonly string[];
+}
+
+/** Where what must survive a restart is kept. */
+export interface StoreConfig {
+  readonly type: 'lmdb' | 'none';
+  /** The folder; empty for `none`. */
+  readonly path: string;
+}
+
 /** An environment of the vendor's service, by its keys. Carried; needs an upstream connection. */
 export interface EnvironmentConfig {
   readonly name: string;
@@ -216,6 +323,8 @@ export interface Config {
   readonly server: ServerConfig;
   readonly limits: LimitsConfig;
   readonly flags: FlagsConfig;
+  readonly decisions: DecisionsConfig;
+  readonly store: StoreConfig;
   readonly environments: readonly EnvironmentConfig[];
   readonly exit: ExitConfig;
   readonly events: EventsConfig;

@@ -100,6 +100,7 @@ log: { level: none, format: pretty }
       queue: 12,
       waitStreamMsMax: 13_000,
       waitPollMsMax: 500,
+      waitDecisionsMsMax: 2000,
       parking: true,
       parked: 14,
       pinnedBytesMax: 15 * 2 ** 20,

@@ -44,6 +44,11 @@ export class Headgate {
     return this.#process.waitFor(`the log line "${message}"`, (line) => line['msg'] === message, { msMax });
   }
 
+  /** Ends it without a word (SIGKILL), as a crash does. */
+  async kill(): Promise<void> {
+    await this.#process.stop('SIGKILL');
+  }
+
   /** Asks for a graceful stop (SIGTERM) and answers with the exit code. */
   async stop(): Promise<number | null> {
     return (await this.#process.stop('SIGTERM')).code;

@@ -80,8 +80,13 @@ export class LineProcess {
     });
   }
 
+  /** Writes a line to the program's standard input. */
+  tell(line: string): void {
+    this.#child.stdin.write(`${line}\n`);
+  }
+
   /** Asks the program to end, by its standard input or by a signal, and answers when it has; one that does not is killed. */
-  async stop(how: 'stdin' | 'SIGTERM'): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {
+  async stop(how: 'stdin' | 'SIGTERM' | 'SIGKILL'): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {
     if (how === 'stdin') this.#child.stdin.end();
     else this.#child.kill(how);
     const timer = setTimeout(() => this.#child.kill('SIGKILL'), STOP_MS_MAX);

@@ -4,6 +4,7 @@ export const ERROR_CODES = {
   HG_CONFIG: 'A configuration file or environment variable cannot be used.',
   HG_SOURCE: 'A source delivered data that cannot be read.',
   HG_ARCHIVE: 'An archive is damaged, too large, or not laid out as expected.',
+  HG_STORE: 'The store cannot be opened, read or written.',
   HG_POSITION: 'A position does not have the form that this server gives out.',
   HG_LISTEN: 'The server cannot listen on the address it was given.',
   HG_TLS: 'A certificate or key cannot be used.',

@@ -236,7 +236,7 @@ async function smallDuringHerd(place: Place): Promise<Table> {
 }
 
 /** The second load client is no stranger: what it burned is not contamination. */
-const ownOf = ({ server }: PollResult): number => (server as unknown as { clientCpuSeconds: number }).clientCpuSeconds;
+const ownOf = ({ server }: PollResult): number => server.clientCpuSeconds;
 
 function get(port: number, path: string, headers: Record<string, string> = {}): Promise<Reply> {
   return new Promise((resolve, reject) => {

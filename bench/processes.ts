@@ -6,6 +6,7 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import type { Order } from './bare.ts';
 import type { Counters } from './probe.ts';
+import type { UpstreamAnswer, UpstreamOrder } from './upstream.ts';
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const ROOT = join(HERE, '..', '..');
@@ -87,8 +88,9 @@ export class Headgate implements Served {
    * Starts it, and waits until its data are loaded.
    *
    * @param configPath - where its configuration is written; JSON is YAML as well.
+   * @param until - the log line that says so; `listening` for the caller to find out by asking.
    */
-  static start(configPath: string, config: object): Promise<Headgate> {
+  static start(configPath: string, config: object, until = 'environment loaded'): Promise<Headgate> {
     writeFileSync(configPath, JSON.stringify(config));
     const flags = (process.env['BENCH_NODE_FLAGS'] ?? '').split(' ').filter((flag) => flag !== '');
     const probe = ['--import', join(HERE, 'probe.js')];
@@ -106,7 +108,7 @@ export class Headgate implements Served {
         if (msg === 'listening') port = Number(listening);
         else if (slots !== undefined) limits = String(msg);
         else if (Number(level) >= 40) console.error(`server: ${line}`);
-        if (msg !== 'environment loaded') return;
+        if (msg !== until) return;
         clearTimeout(timer);
         child.off('exit', failed);
         resolve(new Headgate(child, port, limits));
@@ -154,6 +156,36 @@ export class Bare implements Served {
   }
 }
 
+/** The local API that Headgate pulls decisions from. */
+export class Upstream {
+  readonly port: number;
+  readonly #child: ChildProcess;
+
+  private constructor(child: ChildProcess, port: number) {
+    this.#child = child;
+    this.port = port;
+  }
+
+  static async start(): Promise<Upstream> {
+    const stdio = ['ignore', 'inherit', 'inherit', 'ipc'] as const;
+    const child = spawn(process.execPath, [join(HERE, 'upstream.js')], { stdio: [...stdio] });
+    const { port } = await new Promise<UpstreamAnswer>((resolve, reject) => {
+      child.once('message', (message) => resolve(message as UpstreamAnswer));
+      child.once('exit', () => reject(new Error('Cannot start the local API: it ended')));
+    });
+    return new Upstream(child, port);
+  }
+
+  /** Answers when it was done. */
+  order(order: UpstreamOrder): Promise<UpstreamAnswer> {
+    return ask<UpstreamAnswer>(this.#child, order);
+  }
+
+  stop(): Promise<void> {
+    return stop(this.#child);
+  }
+}
+
 /** A distribution as the load client tells it. */
 export interface Spread {
   readonly count: number;
@@ -175,6 +207,8 @@ export interface Measured {
   readonly rssAndServerSocketsPeakMib: number;
   readonly rssAndAllSocketsPeakMib: number;
   readonly serverSocketsAfterMib: number;
+  readonly machineTcpPeakMib: number;
+  readonly clientCpuSeconds: number;
   readonly otherCpuSeconds: number;
   readonly seconds: number;
 }
@@ -186,6 +220,7 @@ export interface HerdResult {
   readonly doneSeconds: Spread | null;
   readonly tookSeconds: Spread | null;
   readonly firstByteSeconds: Spread | null;
+  readonly longestGapSeconds: Spread | null;
   readonly bytesMin: number;
   readonly bytesMax: number;
   readonly stalled: number;
@@ -200,6 +235,7 @@ export interface HerdResult {
 
 export interface PollResult {
   readonly requests: number;
+  readonly bytes: number;
   readonly requestsPerSecond: number;
   readonly latencyMs: Spread | null;
   readonly statuses: Readonly<Record<string, number>>;

@@ -10,11 +10,13 @@ import (
 
 // member is one client of a herd.
 type member struct {
+	number    int
 	stalls    bool
 	arrival   time.Duration
 	attempts  int
 	doneAt    time.Duration // since the herd began
 	firstByte time.Duration
+	gap       time.Duration // the longest wait for the next bytes, the first apart
 	took      time.Duration // since its own arrival
 	bytes     int64
 	// Of a stalled one: whether it got so far, and how long after its last byte it was cut.
@@ -35,6 +37,7 @@ type herdResult struct {
 	Done     *spread `json:"doneSeconds"`
 	Took     *spread `json:"tookSeconds"`
 	First    *spread `json:"firstByteSeconds"`
+	Gap      *spread `json:"longestGapSeconds"`
 	BytesMin int64   `json:"bytesMin"`
 	BytesMax int64   `json:"bytesMax"`
 	// Stalled clients: those that got their first bytes, those that the server cut, and how long after their last byte.
@@ -73,7 +76,7 @@ const (
 func membersOf(o *options) []*member {
 	members := make([]*member, o.count)
 	for i := range members {
-		members[i] = &member{}
+		members[i] = &member{number: i}
 		if o.ramp > 0 {
 			members[i].arrival = o.ramp * time.Duration(i) / time.Duration(o.count)
 		}
@@ -177,7 +180,7 @@ func (r *herdRun) attempt(m *member, asked func()) error {
 		return err
 	}
 	defer c.tcp.Close()
-	if _, err := c.tcp.Write(r.o.request); err != nil {
+	if _, err := c.tcp.Write(r.o.requests[m.number]); err != nil {
 		return err
 	}
 	asked()
@@ -207,6 +210,7 @@ func (r *herdRun) attempt(m *member, asked func()) error {
 	}
 	m.doneAt = time.Since(began)
 	m.bytes = c.bytes
+	m.gap = c.timed.longest
 	return nil
 }
 
@@ -243,7 +247,7 @@ func (r *herdRun) note(h head) {
 
 func (r *herdRun) result(members []*member, server measured) *herdResult {
 	result := &herdResult{Mode: "herd", Label: r.o.label, Clients: len(members), Statuses: r.statuses, RetryAfter: r.retryAfter, Failures: map[string]int{}, Server: server}
-	var done, took, first, cut []float64
+	var done, took, first, gap, cut []float64
 	for _, m := range members {
 		result.Attempts += m.attempts
 		if m.failure != "" {
@@ -268,11 +272,13 @@ func (r *herdRun) result(members []*member, server measured) *herdResult {
 		done = append(done, m.doneAt.Seconds())
 		took = append(took, m.took.Seconds())
 		first = append(first, m.firstByte.Seconds())
+		gap = append(gap, m.gap.Seconds())
 		if result.BytesMin == 0 || m.bytes < result.BytesMin {
 			result.BytesMin = m.bytes
 		}
 		result.BytesMax = max(result.BytesMax, m.bytes)
 	}
-	result.Done, result.Took, result.First, result.CutTime = spreadOf(done), spreadOf(took), spreadOf(first), spreadOf(cut)
+	result.Done, result.Took, result.First = spreadOf(done), spreadOf(took), spreadOf(first)
+	result.Gap, result.CutTime = spreadOf(gap), spreadOf(cut)
 	return result
 }

@@ -10,12 +10,14 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 	"unsafe"
 )
 
 // conn is one connection and the response that is being read from it.
 type conn struct {
 	tcp     *net.TCPConn
+	timed   *timedReader
 	in      *bufio.Reader
 	head    head
 	chunked bool
@@ -24,6 +26,24 @@ type conn struct {
 	ended bool
 	// bytes of the body so far, without framing.
 	bytes int64
+}
+
+// timedReader notes the longest that a client had to wait for the next bytes of a response, the first ones apart: what a
+// client with a time limit on each read would see.
+type timedReader struct {
+	tcp     *net.TCPConn
+	begun   bool
+	longest time.Duration
+}
+
+func (r *timedReader) Read(into []byte) (int, error) {
+	asked := time.Now()
+	n, err := r.tcp.Read(into)
+	if r.begun {
+		r.longest = max(r.longest, time.Since(asked))
+	}
+	r.begun = true
+	return n, err
 }
 
 type head struct {
@@ -36,6 +56,7 @@ var errUntilClose = errors.New("a response without a length: this client cannot 
 // readHead reads the status line and the headers of the next response.
 func (c *conn) readHead() error {
 	c.head, c.chunked, c.left, c.ended, c.bytes = head{}, false, -1, false, 0
+	c.timed.begun, c.timed.longest = false, 0
 	line, err := c.line()
 	if err != nil {
 		return err

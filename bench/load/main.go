@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -42,6 +43,8 @@ type options struct {
 	headers     headerList
 	label       string
 	count       int
+	logical     int
+	paths       string
 	pid         int
 	timeout     time.Duration
 	until       string
@@ -63,8 +66,11 @@ type options struct {
 	replaceFrom string
 	replaceTo   string
 
-	target  target
-	request []byte
+	target target
+	// each client of a herd, and each stream, has a number of its own.
+	each bool
+	// requests are taken in turn: one for each client, with its number and its path in it.
+	requests [][]byte
 }
 
 // target is where requests go, found to be on this machine.
@@ -74,12 +80,14 @@ type target struct {
 }
 
 func parse(mode string, args []string) (*options, error) {
-	o := &options{}
+	o := &options{each: mode != "poll"}
 	fs := flag.NewFlagSet(mode, flag.ContinueOnError)
 	fs.StringVar(&o.url, "url", "", "http://127.0.0.1:PORT/path; loopback only")
-	fs.Var(&o.headers, "H", "a request header, 'Name: value'; may be repeated")
+	fs.Var(&o.headers, "H", "a request header, 'Name: value'; may be repeated; {n} in it is the number of the client, from 0")
 	fs.StringVar(&o.label, "label", "", "copied into the result")
 	fs.IntVar(&o.count, "count", 100, "clients, connections or streams")
+	fs.IntVar(&o.logical, "logical", 1, "poll: clients that share the connections and ask in turn; each is a number for {n}")
+	fs.StringVar(&o.paths, "paths", "", "poll: a file with a path in each line, asked in turn instead of that of -url")
 	fs.IntVar(&o.pid, "pid", 0, "the server's process, to be measured")
 	fs.DurationVar(&o.timeout, "timeout", 3*time.Minute, "the whole run, at most 10m")
 	fs.StringVar(&o.until, "until", "end", "when a response is complete: end, or event:NAME")
@@ -105,6 +113,9 @@ func parse(mode string, args []string) (*options, error) {
 	}
 	if o.count < 1 || o.count > countMax {
 		return nil, fmt.Errorf("count must be 1 to %d, got %d", countMax, o.count)
+	}
+	if o.logical < 1 || o.logical > countMax {
+		return nil, fmt.Errorf("logical must be 1 to %d, got %d", countMax, o.logical)
 	}
 	if o.timeout <= 0 || o.timeout > timeoutMax {
 		return nil, fmt.Errorf("timeout must be at most %s, got %s", timeoutMax, o.timeout)
@@ -132,14 +143,35 @@ func (o *options) resolve() error {
 		return err
 	}
 	o.target = target{addr: u.Host, port: addr.Port}
+	paths := []string{u.RequestURI()}
+	if o.paths != "" {
+		text, err := os.ReadFile(o.paths)
+		if err != nil {
+			return err
+		}
+		paths = strings.Fields(string(text))
+		if len(paths) == 0 || len(paths) > countMax {
+			return fmt.Errorf("paths must be 1 to %d, got %d", countMax, len(paths))
+		}
+	}
+	numbers := max(o.logical, 1)
+	if o.each {
+		numbers = o.count
+	}
+	for at := range max(numbers, len(paths)) {
+		o.requests = append(o.requests, o.requestOf(at%numbers, paths[at%len(paths)], u.Host))
+	}
+	return nil
+}
+
+func (o *options) requestOf(number int, path, host string) []byte {
 	var b strings.Builder
-	fmt.Fprintf(&b, "GET %s HTTP/1.1\r\nHost: %s\r\n", u.RequestURI(), u.Host)
+	fmt.Fprintf(&b, "GET %s HTTP/1.1\r\nHost: %s\r\n", path, host)
 	for _, line := range o.headers {
 		b.WriteString(line + "\r\n")
 	}
 	b.WriteString("\r\n")
-	o.request = []byte(b.String())
-	return nil
+	return []byte(strings.ReplaceAll(b.String(), "{n}", strconv.Itoa(number)))
 }
 
 func (o *options) dial(deadline time.Time) (*conn, error) {
@@ -153,7 +185,9 @@ func (o *options) dialSized(deadline time.Time, bufferBytes int) (*conn, error) 
 		return nil, err
 	}
 	_ = c.SetDeadline(deadline)
-	return &conn{tcp: c.(*net.TCPConn), in: bufio.NewReaderSize(c, bufferBytes)}, nil
+	tcp := c.(*net.TCPConn)
+	timed := &timedReader{tcp: tcp}
+	return &conn{tcp: tcp, timed: timed, in: bufio.NewReaderSize(timed, bufferBytes)}, nil
 }
 
 // raiseFileLimit lets this process have as many sockets as the system allows it.

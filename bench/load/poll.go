@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,6 +26,7 @@ type pollResult struct {
 // poller is one keep-alive connection.
 type poller struct {
 	o         *options
+	turn      *atomic.Int64 // which request is next; all connections take from it
 	until     time.Time
 	stop      chan struct{}
 	latencies []float64
@@ -48,9 +50,10 @@ func poll(o *options) (any, error) {
 		}()
 	}
 	pollers := make([]*poller, o.count)
+	var turn atomic.Int64
 	var group sync.WaitGroup
 	for i := range pollers {
-		p := &poller{o: o, until: until, stop: stop, statuses: map[int]int{}, failures: map[string]int{}}
+		p := &poller{o: o, turn: &turn, until: until, stop: stop, statuses: map[int]int{}, failures: map[string]int{}}
 		pollers[i] = p
 		group.Add(1)
 		go func() {
@@ -110,7 +113,7 @@ func (p *poller) once(c *conn) (*conn, error) {
 			return nil, err
 		}
 	}
-	_, err := c.tcp.Write(p.o.request)
+	_, err := c.tcp.Write(p.o.requests[int(p.turn.Add(1)-1)%len(p.o.requests)])
 	if err == nil {
 		err = c.readHead()
 	}

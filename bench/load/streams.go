@@ -81,11 +81,11 @@ func openAll(o *options, deadline time.Time) ([]*stream, map[string]int) {
 	failures := map[string]int{}
 	places := make(chan struct{}, o.atOnce)
 	var group sync.WaitGroup
-	for range o.count {
+	for number := range o.count {
 		places <- struct{}{}
 		group.Add(1)
 		go func() {
-			s, err := open(o, deadline)
+			s, err := open(o, o.requests[number], deadline)
 			lock.Lock()
 			if err != nil {
 				failures[reason(err)]++
@@ -104,13 +104,13 @@ func openAll(o *options, deadline time.Time) ([]*stream, map[string]int) {
 	return opened, failures
 }
 
-func open(o *options, deadline time.Time) (*stream, error) {
+func open(o *options, request []byte, deadline time.Time) (*stream, error) {
 	c, err := o.dialSized(deadline, streamBufferBytes)
 	if err != nil {
 		return nil, err
 	}
 	s := &stream{c: c}
-	if _, err = c.tcp.Write(o.request); err == nil {
+	if _, err = c.tcp.Write(request); err == nil {
 		err = c.readHead()
 	}
 	if err == nil && c.head.status != 200 {

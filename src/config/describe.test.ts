@@ -36,7 +36,7 @@ Flags:
   environment "prod" from f.json s.json, looked at every 1s, server key ...1234, mobile key ...5678, client-side ID ...bcf8, polls cached for 1m, secure mode
   heartbeat every 3m, streams stay open, compression auto, catch-up safe
   change log of 10000 batches or 64MiB per environment
-Limits: auto: 512 slots (512MiB / 4 / 256KiB per delivery, within 32 to 4096), 2048 waiting (512MiB / 8 / 32KiB per waiting connection, within 1024 to 65536) for 10s on streams and 1s on polls, 256 parked (512MiB / 8 / 256KiB, within 16 to 4096), 64MiB pinned (512MiB / 8, at least 16MiB), floor 64KiB/s with 10s slack, cap scales with the payload, fair between environments
+Limits: auto: 512 slots (512MiB / 4 / 256KiB per delivery, within 32 to 4096), 2048 waiting (512MiB / 8 / 32KiB per waiting connection, within 1024 to 65536) for 10s on streams, 1s on polls and 2s on decisions, 256 parked (512MiB / 8 / 256KiB, within 16 to 4096), 64MiB pinned (512MiB / 8, at least 16MiB), floor 64KiB/s with 10s slack, cap scales with the payload, fair between environments
   1MiB per turn of the event loop, low-water mark 64KiB
 Log: info, json
 Off: events, exit on error`);

@@ -1,5 +1,6 @@
+import { describeDecisions } from './describe-decisions.ts';
 import { explainLimits } from './limits.ts';
-import type { Config, EnvironmentConfig, FlagSource } from './types.ts';
+import type { ClientVerification, Config, EnvironmentConfig, FlagSource } from './types.ts';
 import { formatBytes, formatDuration, maskKey } from './values.ts';
 
 const ORIGINS: Readonly<Record<Config['origin'], string>> = {
@@ -9,13 +10,23 @@ const ORIGINS: Readonly<Record<Config['origin'], string>> = {
   yaml: 'our own names',
 };
 
+/** What is asked of clients over TLS. */
+const CLIENTS: Readonly<Record<ClientVerification, string>> = {
+  none: '',
+  request: ', client certificates requested',
+  'verify-if-given': ', client certificates verified if given',
+  require: ', client certificates required',
+};
+
 function listening({ server, exit }: Config): string[] {
   if (exit.always) return ['Listens on: nothing; ends as soon as every source has loaded once'];
   const { host, port, tls } = server;
   const address = host === undefined ? 'every address' : host;
   const versions = server.http2 ? 'HTTP/1.1 and HTTP/2' : 'HTTP/1.1';
   const security =
-    tls === undefined ? 'no TLS' : `TLS ${tls.minVersion} or newer with ${tls.certPath} and ${tls.keyPath}`;
+    tls === undefined
+      ? 'no TLS'
+      : `TLS ${tls.minVersion} or newer with ${tls.certPath} and ${tls.keyPath}${CLIENTS[tls.clientVerification ?? 'none']}`;
   return [
     `Listens on: ${address}, ${port === 0 ? 'any free port' : `port ${port}`}, ${versions}, ${security}`,
     `  at most ${formatBytes(server.headerBytesMax)} of headers in ${formatDuration(server.headersTimeoutMs)}, ${formatBytes(server.bodyBytesMax)} of body, ${server.http2ConcurrentStreamsMax} streams per HTTP/2 connection`,
@@ -44,7 +55,9 @@ function sourceLine(source: FlagSource): string {
   return `  environment "${source.name}" from ${source.paths.join(' ')}, ${every}, ${keys(source)}${ttl}${secure}${origins}`;
 }
 
-function flags({ flags: front, environments }: Config): string[] {
+function flags({ flags: front, environments, decisions }: Config): string[] {
+  // without a source there is no front, unless nothing else is served either
+  if (decisions.enabled && front.sources.length === 0 && environments.length === 0) return [];
   const lines = ['Flags:'];
   for (const source of front.sources) lines.push(sourceLine(source));
   for (const environment of environments) {
@@ -64,7 +77,8 @@ function flags({ flags: front, environments }: Config): string[] {
   return lines;
 }
 
-function off({ flags: front, limits, server, events, exit }: Config): string[] {
+function off(config: Config): string[] {
+  const { flags: front, limits, server, events, exit, decisions, store } = config;
   const list = [
     limits.enabled ? undefined : 'limits',
     limits.enabled && !limits.parking ? 'parking' : undefined,
@@ -76,6 +90,8 @@ function off({ flags: front, limits, server, events, exit }: Config): string[] {
     front.catchUp === 'off' ? 'catch-up' : undefined,
     events.send ? undefined : 'events',
     exit.onError ? undefined : 'exit on error',
+    decisions.enabled && !decisions.passthrough ? 'pass-through' : undefined,
+    decisions.enabled && store.type === 'none' ? 'store' : undefined,
   ];
   return [`Off: ${list.filter((name) => name !== undefined).join(', ')}`];
 }
@@ -93,6 +109,7 @@ export function describeConfig(config: Config): string {
     `Configuration: ${config.file ?? 'no file'} (${ORIGINS[config.origin]})`,
     ...listening(config),
     ...flags(config),
+    ...describeDecisions(config),
     `Limits: ${explainLimits(config.limits, config.machine)}`,
     `  ${formatBytes(config.limits.turnBytesMax)} per turn of the event loop${config.limits.lowWaterMarkBytes === undefined ? '' : `, low-water mark ${formatBytes(config.limits.lowWaterMarkBytes)}`}`,
     `Log: ${config.log.level}, ${config.log.format}`,

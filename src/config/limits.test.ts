@@ -31,7 +31,7 @@ describe('auto', () => {
     });
   });
 
-  it('waits 10 s for streams and 1 s for polls, fair, with parking, early shedding and a cap that scales', () => {
+  it('waits 10 s for streams, 1 s for polls and 2 s for decisions, fair, with parking, early shedding and a cap that scales', () => {
     expect(resolveLimits('auto', machine(512 * MIB))).toEqual({
       mode: 'auto',
       enabled: true,
@@ -73,6 +73,7 @@ describe('auto', () => {
       queue: 4,
       waitStreamMs: 5,
       waitPollMs: 6,
+      waitDecisionsMs: 14,
       parked: 7,
       pinnedBytes: 8,
       sendTimeoutMs: 9,
@@ -90,7 +91,7 @@ describe('auto', () => {
       queue: 4,
       waitStreamMsMax: 5,
       waitPollMsMax: 6,
-      waitDecisionsMsMax: 2000,
+      waitDecisionsMsMax: 14,
       parking: true,
       parked: 7,
       pinnedBytesMax: 8,
@@ -150,7 +151,7 @@ describe("under the vendor's names", () => {
       queue: 0,
       waitStreamMsMax: Number.POSITIVE_INFINITY,
       waitPollMsMax: Number.POSITIVE_INFINITY,
-      waitDecisionsMsMax: Number.POSITIVE_INFINITY,
+      waitDecisionsMsMax: 10_000,
       parking: false,
       parked: 0,
       pinnedBytesMax: Number.POSITIVE_INFINITY,
@@ -206,7 +207,7 @@ describe('the explanation', () => {
 
   it("says what the vendor's names mean", () => {
     expect(explainLimits(resolveLimits({ mode: 'vendor', slots: 9, queue: 4 }, machine(GIB)), machine(GIB))).toBe(
-      'vendor: 9 slots, 4 may wait as long as they like, floor 64KiB/s with 5s slack, cap 2m, no parking, first come first served',
+      'vendor: 9 slots, 4 may wait as long as they like, 10s for decisions, floor 64KiB/s with 5s slack, cap 2m, no parking, first come first served',
     );
   });
 });

@@ -36,6 +36,8 @@ const SLACK_LOW_WATER_MS = 10_000;
 const SLACK_PLAIN_MS = 30_000;
 const VENDOR_SLACK_MS = 5000;
 const VENDOR_SEND_TIMEOUT_MS = 120_000;
+/** The relay's vendor has no word for decisions; this is what theirs lets them wait. */
+const VENDOR_WAIT_DECISIONS_MS = 10_000;
 
 /** What all deliveries may hand over in one turn of the event loop; always on, whatever the mode. */
 const TURN_BYTES = MIB;
@@ -85,13 +87,18 @@ function resolveOff(spec: LimitsSpec, machine: Machine): LimitsConfig {
 function resolveVendor(spec: LimitsSpec, machine: Machine): LimitsConfig {
   const off = resolveOff(spec, machine);
   if (spec.slots === undefined || spec.slots <= 0) return off;
+  const floor = spec.floorBytesPerSecond ?? FLOOR_BYTES_PER_SECOND;
+  const unguarded = floor === 0; // the vendor of bouncers has no deadline
   return {
     ...off,
     enabled: true,
     slots: spec.slots,
     queue: spec.queue ?? 0,
-    sendTimeoutMs: spec.sendTimeoutMs ?? VENDOR_SEND_TIMEOUT_MS,
-    floorBytesPerSecond: FLOOR_BYTES_PER_SECOND,
+    waitStreamMsMax: spec.waitStreamMs ?? Number.POSITIVE_INFINITY,
+    waitPollMsMax: spec.waitPollMs ?? Number.POSITIVE_INFINITY,
+    waitDecisionsMsMax: spec.waitDecisionsMs ?? VENDOR_WAIT_DECISIONS_MS,
+    sendTimeoutMs: spec.sendTimeoutMs ?? (unguarded ? undefined : VENDOR_SEND_TIMEOUT_MS),
+    floorBytesPerSecond: floor,
     // without the low-water mark the kernel hides more of a steady reader's progress than the vendor's slack allows for
     slackMs: off.lowWaterMarkBytes === undefined ? SLACK_PLAIN_MS : VENDOR_SLACK_MS,
   };
@@ -153,6 +160,17 @@ function capText(limits: LimitsConfig): string {
   return `${floor}${slack}, ${cap}`;
 }
 
+function vendorText(limits: LimitsConfig): string {
+  const { slots, queue, waitStreamMsMax, waitDecisionsMsMax, floorBytesPerSecond, sendTimeoutMs } = limits;
+  const decisionsWait = formatDuration(waitDecisionsMsMax);
+  const waits =
+    waitStreamMsMax === Number.POSITIVE_INFINITY
+      ? `${queue} may wait as long as they like, ${decisionsWait} for decisions`
+      : `everybody may wait for ${decisionsWait}`;
+  const guard = floorBytesPerSecond === 0 && sendTimeoutMs === undefined ? 'no delivery deadline' : capText(limits);
+  return `vendor: ${slots} slots, ${waits}, ${guard}, no parking, first come first served`;
+}
+
 /**
  * The limits and the arithmetic behind them, in one line.
  *
@@ -164,9 +182,7 @@ function capText(limits: LimitsConfig): string {
 export function explainLimits(limits: LimitsConfig, machine: Machine): string {
   if (!limits.enabled)
     return `${limits.mode === 'vendor' ? 'none set' : 'off'}: no limit, no refusal, no delivery deadline`;
-  if (limits.mode === 'vendor') {
-    return `vendor: ${limits.slots} slots, ${limits.queue} may wait as long as they like, ${capText(limits)}, no parking, first come first served`;
-  }
+  if (limits.mode === 'vendor') return vendorText(limits);
   const memory = formatBytes(machine.memoryLimitBytes);
   const perDelivery = kernelBytes(limits.lowWaterMarkBytes);
   const markBytes = limits.lowWaterMarkBytes;
@@ -178,7 +194,7 @@ export function explainLimits(limits: LimitsConfig, machine: Machine): string {
     value === auto ? arithmetic : 'as configured';
   return [
     `auto: ${limits.slots} slots (${said(limits.slots, computed.slots, `${memory} / ${SHARES.slots} / ${formatBytes(perDelivery)} per delivery, within ${SLOTS_MIN} to ${SLOTS_MAX}`)})`,
-    `${limits.queue} waiting (${said(limits.queue, computed.queue, `${memory} / ${SHARES.queue} / ${formatBytes(WAITER_BYTES)} per waiting connection, within ${QUEUE_MIN} to ${QUEUE_MAX}`)}) for ${formatDuration(limits.waitStreamMsMax)} on streams and ${formatDuration(limits.waitPollMsMax)} on polls`,
+    `${limits.queue} waiting (${said(limits.queue, computed.queue, `${memory} / ${SHARES.queue} / ${formatBytes(WAITER_BYTES)} per waiting connection, within ${QUEUE_MIN} to ${QUEUE_MAX}`)}) for ${formatDuration(limits.waitStreamMsMax)} on streams, ${formatDuration(limits.waitPollMsMax)} on polls and ${formatDuration(limits.waitDecisionsMsMax)} on decisions`,
     limits.parking
       ? `${limits.parked} parked (${said(limits.parked, computed.parked, `${memory} / ${SHARES.parked} / ${formatBytes(perDelivery)}, within ${PARKED_MIN} to ${SLOTS_MAX}`)})`
       : 'no parking',

@@ -1,8 +1,13 @@
-import { readFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { messageOf } from '../kernel/index.ts';
+import { newDecisionsDraft } from './decisions-draft.ts';
+import { readDecisionVariables } from './decisions-env.ts';
+import { adviseDecisions, readKeyFiles, servesFlags, settleDecisions } from './decisions-settle.ts';
 import { deepFreeze, draftConfig, thisMachine } from './defaults.ts';
 import { resolveLimits } from './limits.ts';
+import { limitsAsked } from './limits-asked.ts';
 import { Problems } from './problems.ts';
+import { type Asked, NOTHING_ASKED } from './schema.ts';
 import { VendorSettings } from './settings.ts';
 import type { Config, LimitsSpec, Machine, Mutable, Problem } from './types.ts';
 import { parseWord } from './values.ts';
@@ -24,6 +29,8 @@ export interface LoadOptions {
   readonly fromEnv: boolean;
   /** Reads a file as text; a test gives its own. */
   readonly readFile?: ((path: string) => Promise<string>) | undefined;
+  /** The names in a folder, for the secrets of a container; a test gives its own. */
+  readonly readFolder?: ((path: string) => Promise<readonly string[]>) | undefined;
   /** What the limits are computed from; this machine, without the low-water mark, when absent. */
   readonly machine?: Machine | undefined;
 }
@@ -55,31 +62,57 @@ class Loader {
   readonly #problems = new Problems();
   readonly #settings = new VendorSettings();
   readonly #draft: Mutable<Config>;
+  readonly #open = newDecisionsDraft();
+  readonly #read: (path: string) => Promise<string>;
   #kind: FileKind = 'none';
-  /** What our own file asks of the limits. */
-  #asked: LimitsSpec = { mode: 'auto' };
+  /** What our own file asks for. */
+  #asked: Asked = NOTHING_ASKED;
+  /** Where the vendor's numbers of our own file stand. */
+  #streamAt = { slots: '', wait: '' };
 
   constructor(options: LoadOptions) {
     this.#options = options;
+    this.#read = options.readFile ?? ((path) => readFile(path, 'utf8'));
     this.#draft = draftConfig(options.machine ?? thisMachine());
   }
 
   async load(): Promise<Loaded> {
     await this.#readFile();
-    const { env, fromEnv } = this.#options;
-    if (env !== undefined) noticeOwnSlips(env, this.#problems);
+    const { env = {}, fromEnv } = this.#options;
+    noticeOwnSlips(env, fromEnv, this.#problems);
     this.#readLowWater();
-    if (this.#kind === 'none' && fromEnv) asVendor(this.#draft);
-    if (fromEnv) readVendorVariables(env ?? {}, this.#settings, this.#problems);
+    if (fromEnv) await this.#readVariables(env);
     checkVendorSettings(this.#settings, this.#problems);
     applyVendorSettings(this.#settings, this.#draft, this.#problems);
-    const spec = this.#limits();
-    this.#draft.limits = { ...resolveLimits(spec, this.#draft.machine) };
+    await readKeyFiles(this.#draft, this.#open, this.#read, this.#problems);
+    this.#open.portGiven ||= this.#settings.number('Main', 'port') !== undefined;
+    settleDecisions(this.#draft, this.#open, this.#problems);
+    this.#draft.limits = { ...resolveLimits(this.#limits(), this.#draft.machine) };
+    this.#draft.decisions.waitMsMax = this.#draft.limits.waitDecisionsMsMax;
     warnUnsupported(this.#settings, this.#problems);
     this.#checkServes();
     if (this.#problems.failed) return { config: undefined, problems: this.#problems.list() };
     this.#adviseLimits();
+    adviseDecisions(this.#draft, this.#problems);
     return { config: deepFreeze(this.#draft), problems: this.#problems.list() };
+  }
+
+  async #readVariables(variables: Variables): Promise<void> {
+    readVendorVariables(variables, this.#settings, this.#problems);
+    const readFolder = this.#options.readFolder ?? readdir;
+    const environment = { variables, readFile: this.#read, readFolder };
+    await readDecisionVariables(environment, this.#draft, this.#open, this.#problems);
+    if (this.#kind !== 'none') return;
+    // without flags and their limits every name is our own, and so are the defaults
+    if (this.#draft.decisions.sources.length > 0 && !this.#namesFlags()) this.#draft.origin = 'environment';
+    else asVendor(this.#draft);
+  }
+
+  /** Whether a setting under the flags vendor's names says what is served, or how many at once. */
+  #namesFlags(): boolean {
+    const sections = ['AutoConfig', 'OfflineMode', 'Concurrency'];
+    const named = [...this.#settings.single()].some(({ name }) => sections.includes(name.section));
+    return named || this.#settings.environments.size > 0;
   }
 
   async #readFile(): Promise<void> {
@@ -87,7 +120,7 @@ class Loader {
     if (file === undefined) return;
     let text: string;
     try {
-      text = await (this.#options.readFile ?? ((path) => readFile(path, 'utf8')))(file);
+      text = await this.#read(file);
     } catch (error) {
       const missing = (error as { code?: unknown } | null)?.code === 'ENOENT';
       if (missing && allowMissingFile === true) this.#problems.info(file, 'there is no such file; going on without it');
@@ -98,25 +131,30 @@ class Loader {
     this.#kind = kindOf(file, text);
     if (this.#kind === 'yaml') {
       this.#draft.origin = 'yaml';
-      this.#asked = readYaml(text, file, this.#draft, this.#problems);
+      const target = { draft: this.#draft, open: this.#open, problems: this.#problems };
+      const { asked, whereOf } = readYaml(text, file, target);
+      const at = (key: string): string => whereOf(['api', 'server', 'decisions_stream', key]);
+      this.#asked = asked;
+      this.#streamAt = { slots: at('max_concurrent_requests'), wait: at('max_queue_wait') };
     } else {
       asVendor(this.#draft);
       readVendorFile(text, file, this.#settings, this.#problems);
     }
   }
 
-  /** Our own file asks for `auto` unless it says otherwise; under the vendor's names the variable can ask for it. */
   #limits(): LimitsSpec {
-    const vendor = vendorLimits(this.#settings, this.#problems);
-    const wanted = this.#wantedMode();
-    if (this.#draft.origin === 'vendor') {
-      const { slots, ...rest } = vendor;
-      if (wanted !== 'auto') return { ...vendor, mode: wanted ?? 'vendor' };
-      return { ...rest, ...(slots === undefined || slots === 0 ? {} : { slots }), mode: 'auto' };
-    }
-    const off = vendor.slots === 0;
-    const { slots: _, ...rest } = vendor;
-    return { ...this.#asked, ...(off ? rest : vendor), mode: wanted ?? (off ? 'off' : this.#asked.mode) };
+    return limitsAsked(
+      {
+        origin: this.#draft.origin,
+        wanted: this.#wantedMode(),
+        own: this.#asked.limits,
+        waitDecisionsMs: this.#asked.waitDecisionsMs,
+        stream: this.#asked.stream,
+        streamAt: this.#streamAt,
+        relay: vendorLimits(this.#settings, this.#problems),
+      },
+      this.#problems,
+    );
   }
 
   #wantedMode(): 'auto' | 'off' | undefined {
@@ -139,20 +177,19 @@ class Loader {
   }
 
   #checkServes(): void {
-    const { flags, environments } = this.#draft;
     // An unreadable file may well have named a source; that it did not is then not worth a second error.
-    if (flags.sources.length > 0 || environments.length > 0 || this.#problems.failed) return;
+    if (servesFlags(this.#draft) || this.#draft.decisions.enabled || this.#problems.failed) return;
     if (this.#settings.text('AutoConfig', 'key') !== undefined) return;
     const place = this.#options.file ?? (this.#options.fromEnv ? 'environment' : 'configuration');
     this.#problems.error(
       place,
-      'expected something to serve, got nothing: name an archive (FILE_DATA_SOURCE, or fileDataSource in [OfflineMode]) or list flags.sources',
+      'expected something to serve, got nothing: name an archive (FILE_DATA_SOURCE, or fileDataSource in [OfflineMode]) or a local API (HEADGATE_LAPI_URL), or list flags.sources or decisions.sources',
     );
   }
 
   #adviseLimits(): void {
-    const { limits, origin, file } = this.#draft;
-    if (limits.enabled || origin !== 'vendor' || limits.mode === 'off') return;
+    const { limits, file } = this.#draft;
+    if (limits.enabled || limits.mode !== 'vendor') return;
     this.#problems.info(
       file ?? 'environment',
       'no limit is set, so nothing bounds what a reconnecting fleet takes: HEADGATE_LIMITS=auto (limits: auto in our own file) protects, from the memory limit',

@@ -1,5 +1,15 @@
 import { z } from 'zod';
-import { formatBytes, formatDuration, type Parsed, parseBytes, parseDuration, parseWord } from './values.ts';
+import { isKeyHash } from './keys.ts';
+import {
+  formatBytes,
+  formatDuration,
+  type Parsed,
+  parseBaseUrl,
+  parseBytes,
+  parseDuration,
+  parseNetwork,
+  parseWord,
+} from './values.ts';
 
 /** The least and the most that is allowed, both included. */
 export interface Range {
@@ -117,15 +127,60 @@ export function secret(what: string): z.ZodType<string> {
   );
 }
 
+/** The SHA-512 of a key in hex, given back in lower case; never repeated in a message. */
+export function keyHash(): z.ZodType<string> {
+  return scalar(
+    (value) =>
+      typeof value === 'string' && isKeyHash(value)
+        ? { ok: true, value: value.toLowerCase() }
+        : { ok: false, expected: 'the SHA-512 of a key, as 128 hexadecimal digits' },
+    kindOf,
+  );
+}
+
+/** The base address of an HTTP service. One that may hold a password is not repeated in a message. */
+export function baseUrl(): z.ZodType<string> {
+  return scalar(
+    (value) => parseBaseUrl(textOf(value)),
+    (value) => (textOf(value).includes('@') ? 'one with a user or password, not shown here' : show(value)),
+  );
+}
+
+function textsIn(value: unknown, what: string): Parsed<readonly string[]> {
+  const list: readonly unknown[] = Array.isArray(value) ? value : [value];
+  const good = list.filter((item) => typeof item === 'string').filter((item) => item.trim() !== '');
+  return good.length === list.length
+    ? { ok: true, value: good }
+    : { ok: false, expected: `${what}, as a list of texts` };
+}
+
+/** An address to listen on as Go writes it: `127.0.0.1:8080`, `[::1]:8080`, `:8080`. */
+export function listenAddress(): z.ZodType<{ readonly host: string | undefined; readonly port: number }> {
+  return scalar((value) => {
+    const [, inBrackets, plain, digits] = /^(?:\[([^\]\s]+)\]|([^:[\]\s]*)):(\d{1,5})$/.exec(textOf(value)) ?? [];
+    const port = Number(digits);
+    if (digits === undefined || port > 65_535)
+      return { ok: false, expected: 'an address and a port such as 127.0.0.1:8080' };
+    const host = inBrackets ?? plain;
+    return { ok: true, value: { host: host === '' ? undefined : host, port } };
+  });
+}
+
 /** Some texts, or a single one. */
 export function texts(what: string): z.ZodType<readonly string[]> {
-  return scalar((value) => {
-    const list: readonly unknown[] = Array.isArray(value) ? value : [value];
-    const good = list.filter((item) => typeof item === 'string').filter((item) => item.trim() !== '');
-    return good.length === list.length
-      ? { ok: true, value: good }
-      : { ok: false, expected: `${what}, as a list of texts` };
-  });
+  return scalar((value) => textsIn(value, what));
+}
+
+/** Some IP addresses or networks, or a single one. */
+export function networks(): z.ZodType<readonly string[]> {
+  return scalar(
+    (value) => {
+      const parsed = textsIn(value, 'IP addresses or networks');
+      const ill = parsed.ok ? parsed.value.map(parseNetwork).find((network) => !network.ok) : undefined;
+      return ill?.ok === false ? ill : parsed;
+    },
+    (value) => show(Array.isArray(value) ? value.find((item) => !parseNetwork(textOf(item)).ok) : value),
+  );
 }
 
 /** A mapping with these keys and no others. The message about a strange key is the list of those known here. */

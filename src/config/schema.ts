@@ -1,4 +1,6 @@
 import { z } from 'zod';
+import { applyDecisions, applyStore, type WhereOf } from './decisions-apply.ts';
+import type { DecisionsDraft } from './decisions-draft.ts';
 import { INTERVAL_MS_MIN } from './defaults.ts';
 import {
   boolean,
@@ -15,7 +17,17 @@ import {
   texts,
   word,
 } from './scalars.ts';
-import type { Config, FlagSource, LimitsSpec, Mutable } from './types.ts';
+import { decisionsConflicts, decisionsSchema, storeConflicts, storeSchema } from './schema-decisions.ts';
+import { list, put, type SchemaIssue, spread } from './schema-parts.ts';
+import type { Config, FlagSource, LimitsSpec, Mutable, TlsConfig } from './types.ts';
+import {
+  apiSchema,
+  applyApi,
+  ignoredIssues,
+  IGNORED_SECTIONS,
+  type StreamLimits,
+  streamLimitsOf,
+} from './vendor-lapi.ts';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -25,15 +37,6 @@ const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 const INFINITE: number = Number.POSITIVE_INFINITY;
 
-/** Turns `limits: auto` and `wait: 10s` into the longer form. */
-function spread<Schema extends z.ZodType>(keys: readonly string[], schema: Schema): z.ZodType<z.infer<Schema>> {
-  const long = (value: unknown): unknown =>
-    typeof value === 'string' || typeof value === 'number'
-      ? Object.fromEntries(keys.map((key) => [key, value]))
-      : value;
-  return z.preprocess(long, schema) as unknown as z.ZodType<z.infer<Schema>>;
-}
-
 const server = section({
   host: text('an address to bind').optional(),
   port: integer({ min: 0, max: 65_535 }).optional(),
@@ -41,6 +44,8 @@ const server = section({
     cert: text('the path of a PEM file'),
     key: text('the path of a PEM file'),
     minVersion: word('1.0', '1.1', '1.2', '1.3').optional(),
+    clientCa: text('the path of a PEM file').optional(),
+    clientVerification: word('none', 'request', 'verify-if-given', 'require').optional(),
   }).optional(),
   http2: boolean().optional(),
   backlog: integer({ min: 1, max: 65_535 }).optional(),
@@ -61,10 +66,11 @@ const limits = spread(
     slots: integer({ min: 1, max: 65_536 }).optional(),
     queue: integer({ min: 0, max: 1_000_000 }).optional(),
     wait: spread(
-      ['stream', 'poll'],
+      ['stream', 'poll', 'decisions'],
       section({
         stream: durationOr('off', INFINITE, { min: 0, max: HOUR_MS }).optional(),
         poll: durationOr('off', INFINITE, { min: 0, max: HOUR_MS }).optional(),
+        decisions: durationOr('off', INFINITE, { min: 0, max: HOUR_MS }).optional(),
       }),
     ).optional(),
     parked: integer({ min: 0, max: 65_536 }).optional(),
@@ -86,22 +92,26 @@ const cors = {
   allowedHeaders: texts('names of headers that browsers may send').optional(),
 };
 
-const source = z.discriminatedUnion('type', [
-  strict({ type: z.literal('archive'), path: text('the path of an archive'), interval, ...cors }),
-  strict({
-    type: z.literal('file'),
-    name: text('the name of the environment'),
-    paths: texts('paths of JSON or YAML files'),
-    interval,
-    sdkKey: secret('a server-side key').optional(),
-    mobileKey: secret('a mobile key').optional(),
-    envId: secret('a client-side ID').optional(),
-    projectKey: text('the key of the project').optional(),
-    ttl: duration({ min: 0, max: 30 * DAY_MS }).optional(),
-    secureMode: boolean().optional(),
-    ...cors,
-  }),
-]);
+const source = z.discriminatedUnion(
+  'type',
+  [
+    strict({ type: z.literal('archive'), path: text('the path of an archive'), interval, ...cors }),
+    strict({
+      type: z.literal('file'),
+      name: text('the name of the environment'),
+      paths: texts('paths of JSON or YAML files'),
+      interval,
+      sdkKey: secret('a server-side key').optional(),
+      mobileKey: secret('a mobile key').optional(),
+      envId: secret('a client-side ID').optional(),
+      projectKey: text('the key of the project').optional(),
+      ttl: duration({ min: 0, max: 30 * DAY_MS }).optional(),
+      secureMode: boolean().optional(),
+      ...cors,
+    }),
+  ],
+  { error: 'expected archive or file as the type of a source' },
+);
 
 const flags = section({
   heartbeat: duration({ min: 100, max: HOUR_MS }).optional(),
@@ -114,7 +124,7 @@ const flags = section({
     batches: integer({ min: 1, max: 1_000_000 }).optional(),
     bytes: bytes({ min: 64 * KIB, max: 16 * GIB }).optional(),
   }).optional(),
-  sources: z.preprocess((value) => value ?? [], z.array(source)).optional(),
+  sources: list(source).optional(),
 });
 
 const schema = section({
@@ -126,17 +136,13 @@ const schema = section({
     level: word('debug', 'info', 'warn', 'error', 'none').optional(),
     format: word('json', 'pretty').optional(),
   }).optional(),
+  decisions: decisionsSchema.optional(),
+  store: storeSchema.optional(),
+  api: apiSchema.optional(),
+  ...Object.fromEntries([...IGNORED_SECTIONS.keys()].map((name) => [name, z.unknown().optional()])),
 });
 
 type Settings = z.infer<typeof schema>;
-
-/** What is wrong with a value of the file, and where in it. */
-export interface SchemaIssue {
-  readonly path: readonly (string | number)[];
-  /** A key that is not known: the issue is about the key, not about a value. */
-  readonly unknownKey?: { readonly key: string; readonly known: readonly string[] };
-  readonly message: string;
-}
 
 function issuesOf(issue: z.core.$ZodIssue): SchemaIssue[] {
   const path = issue.path.map((part) => (typeof part === 'number' ? part : String(part)));
@@ -149,25 +155,24 @@ function issuesOf(issue: z.core.$ZodIssue): SchemaIssue[] {
       { path, message: `expected ${issue.expected === 'array' ? 'a list' : 'a mapping'}, got ${kindOf(issue.input)}` },
     ];
   }
-  if (issue.code === 'invalid_union') return [{ path, message: 'expected archive or file as the type of a source' }];
   return [{ path, message: issue.message }];
 }
 
-/** Sets `key` where the file said something, and leaves the default where it did not. */
-function put<Target, Key extends keyof Target>(target: Target, key: Key, value: Target[Key] | undefined): void {
-  if (value !== undefined) target[key] = value;
+function tlsOf(settings: NonNullable<NonNullable<Settings['server']>['tls']>): Mutable<TlsConfig> {
+  const { cert, key, minVersion, clientCa, clientVerification } = settings;
+  return {
+    certPath: cert,
+    keyPath: key,
+    minVersion: minVersion ?? '1.2',
+    ...(clientCa === undefined ? {} : { clientCaPath: clientCa }),
+    clientVerification: clientVerification ?? (clientCa === undefined ? 'none' : 'verify-if-given'),
+  };
 }
 
 function applyServer(settings: NonNullable<Settings['server']>, target: Mutable<Config['server']>): void {
   put(target, 'host', settings.host);
   put(target, 'port', settings.port);
-  if (settings.tls !== undefined) {
-    target.tls = {
-      certPath: settings.tls.cert,
-      keyPath: settings.tls.key,
-      minVersion: settings.tls.minVersion ?? '1.2',
-    };
-  }
+  if (settings.tls !== undefined) target.tls = tlsOf(settings.tls);
   put(target, 'http2', settings.http2);
   put(target, 'backlog', settings.backlog);
   put(target, 'headersTimeoutMs', settings.headersTimeout);
@@ -213,22 +218,23 @@ function applyFlags(settings: NonNullable<Settings['flags']>, target: Mutable<Co
   target.sources = (settings.sources ?? []).map((each) => sourceOf(each));
 }
 
-function limitsOf(settings: Settings['limits']): LimitsSpec {
-  const spec: { -readonly [Key in keyof LimitsSpec]: LimitsSpec[Key] } = { mode: settings?.mode ?? 'auto' };
-  put(spec, 'slots', settings?.slots);
-  put(spec, 'queue', settings?.queue);
-  put(spec, 'waitStreamMs', settings?.wait?.stream);
-  put(spec, 'waitPollMs', settings?.wait?.poll);
-  put(spec, 'parked', settings?.parked);
-  put(spec, 'pinnedBytes', settings?.pinnedBytes);
-  put(spec, 'sendTimeoutMs', settings?.sendTimeout);
-  put(spec, 'floorBytesPerSecond', settings?.floor);
-  put(spec, 'slackMs', settings?.slack);
-  put(spec, 'fairness', settings?.fairness);
-  put(spec, 'parking', settings?.parking);
-  put(spec, 'earlyShed', settings?.earlyShed);
-  put(spec, 'turnBytes', settings?.turn);
-  put(spec, 'lowWaterMarkBytes', settings?.lowWaterMark);
+function limitsOf(settings: NonNullable<Settings['limits']>): LimitsSpec {
+  const spec: { -readonly [Key in keyof LimitsSpec]: LimitsSpec[Key] } = { mode: settings.mode ?? 'auto' };
+  put(spec, 'slots', settings.slots);
+  put(spec, 'queue', settings.queue);
+  put(spec, 'waitStreamMs', settings.wait?.stream);
+  put(spec, 'waitPollMs', settings.wait?.poll);
+  put(spec, 'waitDecisionsMs', settings.wait?.decisions);
+  put(spec, 'parked', settings.parked);
+  put(spec, 'pinnedBytes', settings.pinnedBytes);
+  put(spec, 'sendTimeoutMs', settings.sendTimeout);
+  put(spec, 'floorBytesPerSecond', settings.floor);
+  put(spec, 'slackMs', settings.slack);
+  put(spec, 'fairness', settings.fairness);
+  put(spec, 'parking', settings.parking);
+  put(spec, 'earlyShed', settings.earlyShed);
+  put(spec, 'turnBytes', settings.turn);
+  put(spec, 'lowWaterMarkBytes', settings.lowWaterMark);
   return spec;
 }
 
@@ -245,6 +251,37 @@ function* conflictsOf(settings: Settings): Generator<SchemaIssue> {
       };
     }
   }
+  if (settings.limits?.mode === 'off' && settings.decisions?.wait !== undefined) {
+    yield {
+      path: ['decisions', 'wait'],
+      message: 'has no effect while limits.mode is off: remove it, or set the mode to auto',
+    };
+  }
+  yield* tlsConflicts(settings.server?.tls);
+  yield* sourceConflicts(settings);
+  if (settings.decisions !== undefined) yield* decisionsConflicts(settings.decisions);
+  if (settings.store !== undefined) yield* storeConflicts(settings.store);
+}
+
+function* tlsConflicts(tls: NonNullable<Settings['server']>['tls']): Generator<SchemaIssue> {
+  if (tls === undefined) return;
+  const { clientCa, clientVerification } = tls;
+  const verifies = clientVerification === 'verify-if-given' || clientVerification === 'require';
+  if (verifies && clientCa === undefined) {
+    yield {
+      path: ['server', 'tls', 'clientVerification'],
+      message: `expected a clientCa beside it, to verify client certificates with, got none`,
+    };
+  }
+  if (clientCa !== undefined && clientVerification !== undefined && !verifies) {
+    yield {
+      path: ['server', 'tls', 'clientCa'],
+      message: `has no effect while clientVerification is ${clientVerification}: remove it, or verify`,
+    };
+  }
+}
+
+function* sourceConflicts(settings: Settings): Generator<SchemaIssue> {
   const names = new Set<string>();
   const ids = new Set<string>();
   const keys = new Set<string>();
@@ -272,24 +309,68 @@ function* conflictsOf(settings: Settings): Generator<SchemaIssue> {
   }
 }
 
+/** What our own file asks for that is settled together with the environment. */
+export interface Asked {
+  /** The `limits` section; undefined when there is none. */
+  readonly limits: LimitsSpec | undefined;
+  readonly waitDecisionsMs: number | undefined;
+  /** The vendor's section about the budget of decisions; undefined when there is none. */
+  readonly stream: StreamLimits | undefined;
+}
+
+/** What is asked by a file that cannot be read. */
+export const NOTHING_ASKED: Asked = { limits: undefined, waitDecisionsMs: undefined, stream: undefined };
+
 /**
- * Reads the settings of our own file into `draft`.
+ * Reads the settings of our own file into `draft` and `open`.
  *
- * @returns what was asked of the limits, and the issues; with issues the draft must not be used.
+ * @returns what was asked, and the issues; with errors among them the draft must not be used.
  */
 export function applySettings(
   value: unknown,
   draft: Mutable<Config>,
-): { readonly limits: LimitsSpec; readonly issues: readonly SchemaIssue[] } {
+  open: DecisionsDraft,
+  whereOf: WhereOf,
+): { readonly asked: Asked; readonly issues: readonly SchemaIssue[] } {
   const parsed = schema.safeParse(value, { reportInput: true });
-  if (!parsed.success)
-    return { limits: { mode: 'auto' }, issues: parsed.error.issues.flatMap((issue) => issuesOf(issue)) };
+  if (!parsed.success) return { asked: NOTHING_ASKED, issues: parsed.error.issues.flatMap((issue) => issuesOf(issue)) };
   const settings = parsed.data;
-  if (settings.server !== undefined) applyServer(settings.server, draft.server);
-  if (settings.flags !== undefined) applyFlags(settings.flags, draft.flags);
+  const { server, limits, flags, decisions, store, api } = settings;
+  if (server !== undefined) applyServer(server, draft.server);
+  if (flags !== undefined) applyFlags(flags, draft.flags);
+  if (decisions !== undefined) applyDecisions(decisions, draft, open, whereOf);
+  if (store !== undefined) applyStore(store, draft, open, whereOf(['store']));
+  open.portGiven = server?.port !== undefined;
   put(draft.exit, 'onError', settings.exit?.onError);
   put(draft.exit, 'always', settings.exit?.always);
   put(draft.log, 'level', settings.log?.level);
   put(draft.log, 'format', settings.log?.format);
-  return { limits: limitsOf(settings.limits), issues: [...conflictsOf(settings)] };
+  return {
+    asked: {
+      limits: limits === undefined ? undefined : limitsOf(limits),
+      waitDecisionsMs: decisions?.wait,
+      stream: streamLimitsOf(api),
+    },
+    issues: [...conflictsOf(settings), ...vendorIssues(settings, draft, open, whereOf)],
+  };
+}
+
+/** Lays the vendor's names of our file under our own. */
+function* vendorIssues(
+  settings: Settings,
+  draft: Mutable<Config>,
+  open: DecisionsDraft,
+  whereOf: WhereOf,
+): Generator<SchemaIssue> {
+  const { server, decisions, api } = settings;
+  yield* ignoredIssues(settings);
+  if (api === undefined) return;
+  const own = {
+    address: server?.host !== undefined || server?.port !== undefined,
+    tls: server?.tls !== undefined,
+    trustedProxies: decisions?.trustedProxies !== undefined,
+    bouncersAllowedOu: decisions?.bouncersAllowedOu !== undefined,
+  };
+  open.bouncersAllowedOuAt ??= whereOf(['api', 'server', 'tls', 'bouncers_allowed_ou']);
+  yield* applyApi(api, own, draft, open);
 }

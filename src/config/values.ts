@@ -1,3 +1,5 @@
+import { isIP } from 'node:net';
+
 /** A value that was read, or what was expected instead of it. */
 export type Parsed<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly expected: string };
 
@@ -146,6 +148,31 @@ export function parseUrl(text: string): Parsed<string> {
   return URL.canParse(text) && /^[a-z][a-z0-9+.-]*:\/\/./i.test(text)
     ? good(text)
     : bad('an absolute URL such as https://example.com');
+}
+
+const BASE_URL_EXPECTED = 'a base address such as http://127.0.0.1:8080, without a user, a query or /v1';
+
+/**
+ * Reads the base address of an HTTP service, and gives it back without a slash at the end.
+ *
+ * @example
+ * console.log(parseBaseUrl('https://lapi.example.com/')); // { ok: true, value: 'https://lapi.example.com' }
+ */
+export function parseBaseUrl(text: string): Parsed<string> {
+  if (!/^https?:\/\/[^/]/i.test(text) || !URL.canParse(text)) return bad(BASE_URL_EXPECTED);
+  const { username, password, search, hash, origin, pathname } = new URL(text);
+  const path = pathname.replace(/\/+$/, '');
+  const extra = username !== '' || password !== '' || search !== '' || hash !== '' || path.endsWith('/v1');
+  return extra ? bad(BASE_URL_EXPECTED) : good(origin + path);
+}
+
+/** Reads an IP address or a network of them: `192.0.2.1`, `10.0.0.0/8`, `2001:db8::/32`. */
+export function parseNetwork(text: string): Parsed<string> {
+  const [address = '', prefix] = text.split('/', 2);
+  const bits = { 0: -1, 4: 32, 6: 128 }[isIP(address)] ?? -1;
+  const length = prefix === undefined ? 0 : /^\d{1,3}$/.test(prefix) ? Number(prefix) : 129;
+  const fits = length <= bits && text.split('/').length <= 2 && !address.includes('%');
+  return fits ? good(text) : bad('an IP address or a network such as 10.0.0.0/8');
 }
 
 /** Reads one of `words`, ignoring case. */

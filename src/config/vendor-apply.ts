@@ -55,7 +55,9 @@ function applyServer(settings: VendorSettings, problems: Problems, server: Mutab
     );
   }
   server.tls =
-    enabled && certPath !== undefined && keyPath !== undefined ? { certPath, keyPath, minVersion } : undefined;
+    enabled && certPath !== undefined && keyPath !== undefined
+      ? { ...server.tls, certPath, keyPath, minVersion }
+      : undefined;
 }
 
 function applyFlags(settings: VendorSettings, problems: Problems, flags: Mutable<Config['flags']>): void {

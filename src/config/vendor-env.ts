@@ -1,3 +1,4 @@
+import { DECISION_VARIABLES, isDecisionVariable } from './decisions-env.ts';
 import { OBSOLETE_VARIABLES, SECTION_SWITCHES, VENDOR_NAMES, type VendorName } from './names.ts';
 import type { Problems } from './problems.ts';
 import { readSetting, type VendorSettings } from './settings.ts';
@@ -191,10 +192,13 @@ export function readVendorVariables(variables: Variables, settings: VendorSettin
   new EnvironmentReader(variables, settings, problems).read();
 }
 
-/** Names our own prefix where nothing of ours has the name: it is nobody else's. */
-export function noticeOwnSlips(variables: Variables, problems: Problems): void {
+/** Names our own prefix where nothing of ours has the name, since it is nobody else's, or where it does not count. */
+export function noticeOwnSlips(variables: Variables, fromEnv: boolean, problems: Problems): void {
   for (const variable of Object.keys(variables)) {
     if (!variable.startsWith('HEADGATE_') || OWN_VARIABLES.includes(variable)) continue;
-    problems.warn(variable, `${variable} is ignored: no variable has this name${didYouMean(variable, OWN_VARIABLES)}`);
+    if (!isDecisionVariable(variable)) {
+      const known = [...OWN_VARIABLES, ...DECISION_VARIABLES];
+      problems.warn(variable, `${variable} is ignored: no variable has this name${didYouMean(variable, known)}`);
+    } else if (!fromEnv) problems.warn(variable, `${variable} is ignored: it counts only with --from-env`);
   }
 }

@@ -1,8 +1,10 @@
 import { readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
+import { DECISION_VARIABLES } from './decisions-env.ts';
 import { loadConfig, type Loaded } from './load.ts';
 import { VENDOR_NAMES } from './names.ts';
 import type { Config } from './types.ts';
+import { IGNORED_SECTIONS } from './vendor-lapi.ts';
 
 const MACHINE = { memoryLimitBytes: 512 * 2 ** 20, lowWater: true };
 const SOURCE = 'flags: { sources: [{ type: archive, path: a.tar }] }\n';
@@ -10,12 +12,13 @@ const EXAMPLE = new URL('../../docs/headgate.example.yaml', import.meta.url);
 const GUIDE = new URL('../../docs/configuration.md', import.meta.url);
 
 async function load(text: string): Promise<Loaded> {
-  return await loadConfig({ file: 'hg.yaml', readFile: async () => text, fromEnv: false, machine: MACHINE });
+  const readFile = async (path: string): Promise<string> => (path === 'hg.yaml' ? text : 'nginx: s3cret\n');
+  return await loadConfig({ file: 'hg.yaml', readFile, fromEnv: false, machine: MACHINE });
 }
 
 async function configOf(text: string): Promise<Config> {
   const { config, problems } = await load(text);
-  expect(problems).toEqual([]);
+  expect(problems.filter(({ severity }) => severity !== 'info')).toEqual([]);
   if (config === undefined) throw new Error('no configuration came without an error');
   return config;
 }
@@ -26,7 +29,7 @@ describe('our own file', () => {
 server:
   host: 127.0.0.1
   port: 0
-  tls: { cert: c.pem, key: k.pem, minVersion: '1.3' }
+  tls: { cert: c.pem, key: k.pem, minVersion: '1.3', clientCa: ca.pem, clientVerification: require }
   http2: false
   backlog: 9
   headersTimeout: 2s
@@ -41,7 +44,7 @@ limits:
   mode: auto
   slots: 11
   queue: 12
-  wait: { stream: 13s, poll: 500ms }
+  wait: { stream: 13s, poll: 500ms, decisions: 900ms }
   parked: 14
   pinnedBytes: 15MiB
   sendTimeout: 16s
@@ -81,7 +84,13 @@ log: { level: none, format: pretty }
     expect(config.server).toEqual({
       host: '127.0.0.1',
       port: 0,
-      tls: { certPath: 'c.pem', keyPath: 'k.pem', minVersion: '1.3' },
+      tls: {
+        certPath: 'c.pem',
+        keyPath: 'k.pem',
+        minVersion: '1.3',
+        clientCaPath: 'ca.pem',
+        clientVerification: 'require',
+      },
       http2: false,
       backlog: 9,
       headersTimeoutMs: 2000,
@@ -100,7 +109,7 @@ log: { level: none, format: pretty }
       queue: 12,
       waitStreamMsMax: 13_000,
       waitPollMsMax: 500,
-      waitDecisionsMsMax: 2000,
+      waitDecisionsMsMax: 900,
       parking: true,
       parked: 14,
       pinnedBytesMax: 15 * 2 ** 20,
@@ -161,7 +170,7 @@ log: { level: none, format: pretty }
       'limits: { mode: off, turn: 2MiB, lowWaterMark: off }',
       { mode: 'off', turnBytesMax: 2 * 2 ** 20, lowWaterMarkBytes: undefined },
     ],
-    ['limits: { wait: 2s }', { waitStreamMsMax: 2000, waitPollMsMax: 2000 }],
+    ['limits: { wait: 3s }', { waitStreamMsMax: 3000, waitPollMsMax: 3000, waitDecisionsMsMax: 3000 }],
     ['limits: { wait: { poll: off } }', { waitStreamMsMax: 10_000, waitPollMsMax: Number.POSITIVE_INFINITY }],
     [
       'limits: { sendTimeout: auto, floor: off, pinnedBytes: off }',
@@ -321,7 +330,10 @@ describe('the example and the guide', () => {
 
   it('states the default wherever the example shows one', async () => {
     const example = await configOf(await readFile(EXAMPLE, 'utf8'));
-    const plain = await configOf('flags: { sources: [{ type: archive, path: /var/lib/headgate/flags.tar.gz }] }');
+    const lapi = '{ type: lapi, url: https://lapi.example.com:8080, key: the-key-that-cscli-bouncers-add-printed }';
+    const plain = await configOf(
+      `flags: { sources: [{ type: archive, path: /var/lib/headgate/flags.tar.gz }] }\ndecisions: { sources: [${lapi}] }\n`,
+    );
     expect(example).toEqual(plain);
   });
 
@@ -332,6 +344,7 @@ describe('the example and the guide', () => {
       limits: { slots: 512, parked: 256 },
     });
     expect(config.flags.sources.map(({ type }) => type)).toEqual(['archive', 'file']);
+    expect(config.decisions.sources.map(({ type }) => type)).toEqual(['lapi', 'file']);
   });
 
   it.each([
@@ -344,15 +357,40 @@ describe('the example and the guide', () => {
     'flags: { log: { zz: 1 } }',
     'flags: { sources: [{ type: archive, path: a, zz: 1 }] }',
     'flags: { sources: [{ type: file, name: a, paths: a, zz: 1 }] }',
+    'decisions: { zz: 1 }',
+    'decisions: { sources: [{ type: lapi, url: http://a, key: k, zz: 1 }] }',
+    'decisions: { sources: [{ type: lapi, url: https://a, key: k, tls: { zz: 1 } }] }',
+    'decisions: { sources: [{ type: file, paths: a, zz: 1 }] }',
+    'decisions: { keys: [{ name: a, key: k, zz: 1 }] }',
+    'store: { zz: 1 }',
     'exit: { zz: 1 }',
     'log: { zz: 1 }',
   ])('has every setting beside zz in the guide and in the example: %s', async (text) => {
     const { problems } = await load(text);
-    const known = /known here: (.*)$/.exec(problems[0]?.message ?? '')?.[1]?.split(', ') ?? [];
+    const listed = /known here: (.*)$/.exec(problems[0]?.message ?? '')?.[1]?.split(', ') ?? [];
+    const known = listed.filter((key) => key !== 'api' && !IGNORED_SECTIONS.has(key)); // the vendor's
     const [guide, example] = [await readFile(GUIDE, 'utf8'), uncommented(await readFile(EXAMPLE, 'utf8'))];
     expect(known.length).toBeGreaterThan(1);
     expect(known.filter((key) => !guide.includes(`\`${key}\``))).toEqual([]);
     expect(known.filter((key) => !new RegExp(`^\\s*(- )?${key}:`, 'm').test(example))).toEqual([]);
+  });
+
+  it.each([
+    'api: { zz: 1 }',
+    'api: { server: { zz: 1 } }',
+    'api: { server: { decisions_stream: { zz: 1 } } }',
+    'api: { server: { tls: { zz: 1 } } }',
+  ])("has every one of the local API's names beside zz in the guide: %s", async (text) => {
+    const { problems } = await load(text);
+    const known = /known here: (.*)$/.exec(problems[0]?.message ?? '')?.[1]?.split(', ') ?? [];
+    const guide = await readFile(GUIDE, 'utf8');
+    expect(known.length).toBeGreaterThan(1);
+    expect(known.filter((key) => !new RegExp(`\\b${key}\\b`).test(guide))).toEqual([]);
+  });
+
+  it('has every variable for decisions in the guide', async () => {
+    const guide = await readFile(GUIDE, 'utf8');
+    expect(DECISION_VARIABLES.filter((name) => !guide.includes(`\`${name}\``))).toEqual([]);
   });
 
   it("has every one of the vendor's names in the guide", async () => {

@@ -1,9 +1,11 @@
 import { type Document, isAlias, isMap, isNode, isScalar, isSeq, LineCounter, parseDocument, visit } from 'yaml';
 import { messageOf } from '../kernel/index.ts';
 import type { Problems } from './problems.ts';
-import { applySettings, type SchemaIssue } from './schema.ts';
+import type { DecisionsDraft } from './decisions-draft.ts';
+import { applySettings, type Asked, NOTHING_ASKED } from './schema.ts';
+import type { SchemaIssue } from './schema-parts.ts';
 import { didYouMean } from './suggest.ts';
-import type { Config, LimitsSpec, Mutable } from './types.ts';
+import type { Config, Mutable } from './types.ts';
 
 /**
  * Where the setting at `path` stands: its value when that is a scalar, else its name. When the path ends early, as it
@@ -53,32 +55,45 @@ function messageFor(issue: SchemaIssue): string {
   return `${issue.message}${under}${didYouMean(unknown.key, unknown.known)}; known here: ${unknown.known.join(', ')}`;
 }
 
-/**
- * Reads our own YAML into `draft` and reports each problem with its line and column.
- *
- * @returns what was asked of the limits.
- */
-export function readYaml(text: string, file: string, draft: Mutable<Config>, problems: Problems): LimitsSpec {
+/** What {@link readYaml} reads into. */
+export interface YamlTarget {
+  readonly draft: Mutable<Config>;
+  readonly open: DecisionsDraft;
+  readonly problems: Problems;
+}
+
+/** What the file asks for, and where in it a setting stands. */
+export interface YamlRead {
+  readonly asked: Asked;
+  readonly whereOf: (path: readonly (string | number)[]) => string;
+}
+
+/** Reads our own YAML and reports each problem with its line and column. */
+export function readYaml(text: string, file: string, { draft, open, problems }: YamlTarget): YamlRead {
   const counter = new LineCounter();
   const document = parseDocument(text, { lineCounter: counter, prettyErrors: false });
   const at = (offset: number): string => {
     const { line, col } = counter.linePos(offset);
     return `${file}:${Math.max(1, line)}:${Math.max(1, col)}`;
   };
+  const whereOf = (path: readonly (string | number)[]): string => at(offsetOf(document, path));
   for (const error of document.errors) problems.error(at(error.pos[0]), `not valid YAML: ${error.message}`);
   for (const warning of document.warnings) problems.warn(at(warning.pos[0]), warning.message);
-  if (document.errors.length > 0) return { mode: 'auto' };
+  if (document.errors.length > 0) return { asked: NOTHING_ASKED, whereOf };
   let value: unknown;
   try {
     value = document.toJS();
   } catch (error) {
     // An alias without an anchor, or so many that they were made to exhaust memory.
     problems.error(at(danglingAlias(document)), `not valid YAML: ${messageOf(error)}`);
-    return { mode: 'auto' };
+    return { asked: NOTHING_ASKED, whereOf };
   }
-  const { limits, issues } = applySettings(value, draft);
+  const { asked, issues } = applySettings(value, draft, open, whereOf);
   for (const issue of issues) {
-    problems.error(at(offsetOf(document, issue.path, issue.unknownKey?.key)), messageFor(issue));
+    const where = at(offsetOf(document, issue.path, issue.unknownKey?.key));
+    if (issue.severity === undefined) problems.error(where, messageFor(issue));
+    else if (issue.severity === 'warning') problems.warn(where, messageFor(issue));
+    else problems.info(where, messageFor(issue));
   }
-  return limits;
+  return { asked, whereOf };
 }

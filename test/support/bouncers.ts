@@ -26,7 +26,8 @@ const ANY_DURATION = /^(-?)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?$/;
 const SMALL_DURATION = /^-?\d+(?:\.\d+)?(?:ms|µs|ns)$/;
 const FAULTS_MAX = 20;
 
-function durationMs(text: string): number | undefined {
+/** A duration as Go writes it, in milliseconds; undefined for other text. What is below a second is 0. */
+export function durationMs(text: string): number | undefined {
   if (SMALL_DURATION.test(text)) return 0;
   const parts = ANY_DURATION.exec(text);
   if (parts === null || text === '') return undefined;
@@ -38,6 +39,11 @@ function durationMs(text: string): number | undefined {
 /** The name of a decision in a set: what a bouncer tells one from another by. */
 export function nameOf({ scope, type, value }: { scope: string; type: string; value: string }): string {
   return `${scope} ${type} ${value}`;
+}
+
+/** The name that the local API tells an imported decision by. */
+export function toldName({ scope, type, value }: { scope: string; type: string; value: string }): string {
+  return nameOf({ scope: scope === 'ip' ? 'Ip' : 'Range', type, value });
 }
 
 /**

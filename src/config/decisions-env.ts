@@ -3,9 +3,8 @@ import { addSource, type DecisionsDraft } from './decisions-draft.ts';
 import { hashOfKey } from './keys.ts';
 import type { Problems } from './problems.ts';
 import { messageOf } from '../kernel/index.ts';
-import type { Config, Mutable } from './types.ts';
+import type { Config, Mutable, Variables } from './types.ts';
 import { parseBaseUrl, parseBoolean, parseList } from './values.ts';
-import type { Variables } from './vendor-env.ts';
 
 /** Variables of our own that configure decisions; those of upstreams may have a number, as in HEADGATE_LAPI_URL_2. */
 export const DECISION_VARIABLES: readonly string[] = [

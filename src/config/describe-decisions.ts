@@ -44,7 +44,7 @@ function passLine({ decisions }: Config): string {
   const upstream = decisions.sources.find(({ type }) => type === 'lapi');
   return decisions.passthrough && upstream !== undefined
     ? `  everything else under /v1/ goes on to "${upstream.name}"`
-    : '  everything else under /v1/ is not there: pass-through is off';
+    : '  everything else under /v1/ is answered 404: pass-through is off';
 }
 
 function budgetLine({ decisions, limits, flags, environments }: Config): string {

@@ -9,7 +9,7 @@ const MACHINE = { memoryLimitBytes: 512 * 2 ** 20, lowWater: true };
 async function configOf(file: string, text: string, env?: Record<string, string>): Promise<Config> {
   const { config, problems } = await loadConfig({
     file,
-    readFile: async () => text,
+    readFile: async (path) => (path === file ? text : 'haproxy: x'),
     env,
     fromEnv: env !== undefined,
     machine: MACHINE,
@@ -84,5 +84,68 @@ Off: events, exit on error`);
 
   it('describes the defaults', () => {
     expect(describeConfig(defaultConfig(MACHINE))).toContain('Configuration: no file (defaults)');
+  });
+
+  it('says what decisions will do: sources, who may ask, the budget, the store', async () => {
+    const text = `
+server: { tls: { cert: c.pem, key: k.pem, clientCa: ca.pem } }
+decisions:
+  sources:
+    - { type: lapi, url: https://lapi.example.com, key: hunter2hunter2, scopes: [session], tls: { ca: up.pem, serverName: lapi } }
+    - { type: lapi, url: https://b.example.com, tls: { cert: b.pem, key: bk.pem, verify: false } }
+    - { type: file, paths: [a.txt, b.csv], duration: 1h }
+  keys: [{ name: nginx, key: hunter3hunter3 }]
+  keyFile: keys.txt
+  passthrough: true
+  trustedProxies: [10.0.0.0/8]
+  bouncersAllowedOu: [bouncers]
+`;
+    const report = describeConfig(await configOf('hg.yaml', text));
+    expect(report).not.toContain('hunter');
+    const lines = report.split('\n');
+    expect(lines[1]).toBe(
+      'Listens on: every address, port 8080, HTTP/1.1 and HTTP/2, TLS 1.2 or newer with c.pem and k.pem, client certificates verified if given',
+    );
+    expect(lines.slice(lines.indexOf('Decisions:'), -4)).toEqual([
+      'Decisions:',
+      '  local API "lapi" at https://lapi.example.com with a key, trusts up.pem, certificate of lapi, pulled every 5s, everything again every 10m, scopes ip range country as and session',
+      '  local API "lapi-2" at https://b.example.com with the certificate b.pem, any certificate is accepted, pulled every 5s, everything again every 10m, scopes ip range country as',
+      '  files "file" a.txt b.csv, looked at every 1s, rows last 1h unless they say otherwise, origin cscli-import',
+      '  who may ask: the keys of nginx, the keys in keys.txt, client certificates of bouncers, keys that the upstream knows; addresses as forwarded by 10.0.0.0/8',
+      '  everything else under /v1/ goes on to "lapi"',
+      '  budget: a pull or a large delta takes one of 512 slots, and waits 2s for it; deltas that are empty or small and look-ups by address are not limited',
+      '  a ban may end up to 5s late, never early; a longer end is told 30s before the one that bouncers know',
+      '  answers wait up to 10s for the first pull after a start; 4096 cursors per key',
+      'Store: ./headgate-data, for decisions, cursors and good keys; not shared between replicas',
+    ]);
+    expect(report).not.toContain('Flags:');
+  });
+
+  it('says what decisions do without limits, without a store, and beside flags', async () => {
+    const text = `
+limits: off
+store: none
+flags: { sources: [{ type: archive, path: a.tar }] }
+decisions:
+  sources: [{ type: lapi, url: http://a, key: k }]
+`;
+    const report = describeConfig(await configOf('hg.yaml', text));
+    expect(report).toContain('Flags:\n');
+    expect(report).toContain('  budget: none, every pull is served at once; deltas');
+    expect(report).toContain('Store: none, so a restart begins with a pull');
+    expect(report).toContain('  everything else under /v1/ is answered 404: pass-through is off');
+    expect(report).toMatch(/^Off: limits, .*, pass-through, store$/m);
+    const shared = describeConfig(await configOf('hg.yaml', text.replace('off', '{ wait: { decisions: off } }')));
+    expect(shared).toContain('takes one of 512 slots, which flags share, and waits as long as it likes for it');
+  });
+
+  it("says what the local API's numbers mean", async () => {
+    const text = `
+api: { server: { decisions_stream: { max_concurrent_requests: 8 } } }
+decisions: { sources: [{ type: lapi, url: http://a, key: k }] }
+`;
+    expect(describeConfig(await configOf('hg.yaml', text))).toContain(
+      'Limits: vendor: 8 slots, everybody may wait for 10s, no delivery deadline, no parking, first come first served\n',
+    );
   });
 });

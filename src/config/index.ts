@@ -1,5 +1,6 @@
 export { defaultConfig } from './defaults.ts';
 export { describeConfig } from './describe.ts';
+export { type KeyFile, parseKeyFile } from './keys.ts';
 export { explainLimits, resolveLimits } from './limits.ts';
 export { type MachineMemory, type MachineReads, machineMemory } from './machine.ts';
 export type {

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { DECISION_VARIABLES } from './decisions-env.ts';
 import { defaultConfig } from './defaults.ts';
 import { type LoadOptions, loadConfig, type Loaded } from './load.ts';
 import { VENDOR_NAMES } from './names.ts';
@@ -663,6 +664,11 @@ describe('any input', () => {
       '  port: 1\n',
       'limits: auto\n',
       'flags:',
+      'decisions:\n',
+      '  sources: [{ type: lapi, url: http://a, key: k }]\n',
+      '  keyFile: x\n',
+      'store: none\n',
+      'api: { server: { decisions_stream: { page_size: -1 } } }\n',
       '&a',
       '*a',
       '- ',
@@ -677,8 +683,17 @@ describe('any input', () => {
       .array(fc.oneof(piece, fc.string({ maxLength: 5 })), { maxLength: 20 })
       .map((pieces) => pieces.join(''));
     const variables = fc.dictionary(
-      fc.oneof(fc.constantFrom(...VENDOR_NAMES.map(({ env }) => env), 'HEADGATE_LIMITS', 'LD_ENV_a'), fc.string()),
-      fc.oneof(fc.string(), fc.constantFrom('1', 'true', '5s')),
+      fc.oneof(
+        fc.constantFrom(
+          ...VENDOR_NAMES.map(({ env }) => env),
+          ...DECISION_VARIABLES,
+          'HEADGATE_LIMITS',
+          'LD_ENV_a',
+          'BOUNCER_KEY_a',
+        ),
+        fc.string(),
+      ),
+      fc.oneof(fc.string(), fc.constantFrom('1', 'true', '5s', 'http://a')),
     );
     await fc.assert(
       fc.asyncProperty(

@@ -9,10 +9,10 @@ import { limitsAsked } from './limits-asked.ts';
 import { Problems } from './problems.ts';
 import { type Asked, NOTHING_ASKED } from './schema.ts';
 import { VendorSettings } from './settings.ts';
-import type { Config, LimitsSpec, Machine, Mutable, Problem } from './types.ts';
+import type { Config, LimitsSpec, Machine, Mutable, Problem, Variables } from './types.ts';
 import { parseWord } from './values.ts';
 import { applyVendorSettings, vendorLimits } from './vendor-apply.ts';
-import { noticeOwnSlips, readVendorVariables, type Variables } from './vendor-env.ts';
+import { noticeOwnSlips, readVendorVariables } from './vendor-env.ts';
 import { readVendorFile } from './vendor-file.ts';
 import { checkVendorSettings, warnUnsupported } from './vendor-rules.ts';
 import { readYaml } from './yaml.ts';
@@ -68,7 +68,7 @@ class Loader {
   /** What our own file asks for. */
   #asked: Asked = NOTHING_ASKED;
   /** Where the vendor's numbers of our own file stand. */
-  #streamAt = { slots: '', wait: '' };
+  #streamAt = { section: '', slots: '', wait: '' };
 
   constructor(options: LoadOptions) {
     this.#options = options;
@@ -133,9 +133,9 @@ class Loader {
       this.#draft.origin = 'yaml';
       const target = { draft: this.#draft, open: this.#open, problems: this.#problems };
       const { asked, whereOf } = readYaml(text, file, target);
-      const at = (key: string): string => whereOf(['api', 'server', 'decisions_stream', key]);
+      const at = (...key: readonly string[]): string => whereOf(['api', 'server', 'decisions_stream', ...key]);
       this.#asked = asked;
-      this.#streamAt = { slots: at('max_concurrent_requests'), wait: at('max_queue_wait') };
+      this.#streamAt = { section: at(), slots: at('max_concurrent_requests'), wait: at('max_queue_wait') };
     } else {
       asVendor(this.#draft);
       readVendorFile(text, file, this.#settings, this.#problems);
@@ -143,13 +143,18 @@ class Loader {
   }
 
   #limits(): LimitsSpec {
+    const { enabled } = this.#draft.decisions;
+    if (!enabled && this.#asked.stream !== undefined) {
+      // or flags would lose their limits to a section that is about something else
+      this.#problems.warn(this.#streamAt.section, 'has no effect: there is no source of decisions');
+    }
     return limitsAsked(
       {
         origin: this.#draft.origin,
         wanted: this.#wantedMode(),
         own: this.#asked.limits,
         waitDecisionsMs: this.#asked.waitDecisionsMs,
-        stream: this.#asked.stream,
+        stream: enabled ? this.#asked.stream : undefined,
         streamAt: this.#streamAt,
         relay: vendorLimits(this.#settings, this.#problems),
       },

@@ -10,6 +10,9 @@ export interface Problem {
   readonly message: string;
 }
 
+/** Environment variables, by name. */
+export type Variables = Readonly<Record<string, string | undefined>>;
+
 /** What the limits are computed from. */
 export interface Machine {
   /** Memory this process may use: the container's limit, or the machine's memory. */

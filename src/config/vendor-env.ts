@@ -3,10 +3,8 @@ import { OBSOLETE_VARIABLES, SECTION_SWITCHES, VENDOR_NAMES, type VendorName } f
 import type { Problems } from './problems.ts';
 import { readSetting, type VendorSettings } from './settings.ts';
 import { closest, didYouMean } from './suggest.ts';
+import type { Variables } from './types.ts';
 import { parseBoolean } from './values.ts';
-
-/** Environment variables, by name. */
-export type Variables = Readonly<Record<string, string | undefined>>;
 
 /** Variables of our own. */
 const OWN_VARIABLES: readonly string[] = ['HEADGATE_LIMITS', 'HEADGATE_LOW_WATER', 'HEADGATE_V8_HEAP'];

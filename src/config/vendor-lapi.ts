@@ -3,6 +3,7 @@ import type { DecisionsDraft } from './decisions-draft.ts';
 import { boolean, duration, integer, listenAddress, networks, section, text, texts, word } from './scalars.ts';
 import type { SchemaIssue } from './schema-parts.ts';
 import type { ClientVerification, Config, Mutable } from './types.ts';
+import { formatDuration } from './values.ts';
 
 /** The vendor's own defaults, which 0 and less stand for as well. */
 const PAGE_ITEMS = 10_000;
@@ -133,8 +134,10 @@ function* streamIssues(stream: StreamSettings): Generator<SchemaIssue> {
     ['max_concurrent_requests', 'there is no limit'],
     ['max_queue_wait', '10s is used'],
   ] as const) {
-    if ((stream[key] ?? 0) >= 0) continue;
-    yield { path: [...STREAM, key], message: `expected at least 0, got less; ${used}`, severity: 'warning' };
+    const value = stream[key] ?? 0;
+    if (value >= 0) continue;
+    const got = key === 'max_queue_wait' ? formatDuration(value) : String(value);
+    yield { path: [...STREAM, key], message: `expected at least 0, got ${got}; ${used}`, severity: 'warning' };
   }
 }
 

@@ -1,10 +1,19 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
-import { constants, type Http2ServerRequest, type Http2ServerResponse, type ServerHttp2Stream } from 'node:http2';
+import {
+  constants,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+  type Http2Session,
+  type ServerHttp2Stream,
+} from 'node:http2';
+import type { Socket } from 'node:net';
 import type { Clock } from '../kernel/index.ts';
 import { type Channel, DeadChannel, ignoreError } from './channel.ts';
 import { Http1Channel, whenLostBeforeTurn, whenOwnsSocket } from './http1.ts';
 import { Http2Channel } from './http2.ts';
+import { type Peer, peerOf } from './peer.ts';
 import type { RawSockets } from './raw-sockets.ts';
+import { Receipt, type Receipts } from './receipts.ts';
 
 /** Names to values. Names in lower case; HTTP/2 allows nothing else (RFC 9113, section 8.2.1). */
 export type ReplyHeaders = Readonly<Record<string, string>>;
@@ -25,10 +34,16 @@ export interface Exchange {
   readonly method: string;
   /** As sent, still percent-encoded, without the query. */
   readonly path: string;
+  /** Path and query as sent. */
+  readonly target: string;
   readonly query: URLSearchParams;
   /** @param name - in lower case. Several values are joined with `, `. */
   header(name: string): string | undefined;
   readonly remoteAddress: string;
+  /** The same object for every exchange of one connection. */
+  readonly connection: object;
+  /** Who the client is by its certificate; undefined without one, or when it was not verified. */
+  readonly peer: Peer | undefined;
   readonly httpVersion: '1.0' | '1.1' | '2.0';
   /** Over: the response is complete, or the client is gone. */
   readonly closed: boolean;
@@ -41,6 +56,13 @@ export interface Exchange {
   onClose(listener: (complete: boolean) => void): void;
   /** Takes a listener of `onClose` back. */
   offClose(listener: (complete: boolean) => void): void;
+  /**
+   * Tells once whether the response was received. `true`: all of it was sent, and the client's kernel acknowledged it, or
+   * the client itself did. `false`: it was cut, or its connection ended without a proof; it may have been received all the
+   * same. Where a connection is to be closed after this response, our side is closed and the rest kept for the proof, 5 s at
+   * most. Ask before the response is over: later nothing is known, and `false` is told.
+   */
+  onReceived(listener: (received: boolean) => void): void;
   /**
    * Calls `listener` when this response is the one its connection carries: at once, or when the pipelined ones before it are
    * done. Take a slot only then. Never called when the client goes away first.
@@ -57,6 +79,8 @@ export interface Exchange {
 /** What an exchange needs to know about its server. */
 export interface ExchangeContext {
   readonly rawSockets: RawSockets;
+  /** Finds out what was received. Without it `onReceived` always tells `false`. */
+  readonly receipts?: Receipts;
   readonly clock?: Clock;
   /** Told when an exchange is answered twice: a fault of the caller's, never of the client's. */
   readonly onMisuse?: (fault: string) => void;
@@ -96,6 +120,8 @@ const CONNECTION_HEADERS = new Set(['connection', 'keep-alive', 'proxy-connectio
 class NodeExchange implements Exchange {
   readonly method: string;
   readonly path: string;
+  readonly target: string;
+  readonly connection: object;
   readonly httpVersion: '1.0' | '1.1' | '2.0';
   readonly #req: AnyRequest;
   readonly #res: AnyResponse;
@@ -105,23 +131,29 @@ class NodeExchange implements Exchange {
   #answered = false;
   #complete: boolean | undefined;
   #finished = false;
+  #receipt: Receipt | undefined;
   #listeners: ((complete: boolean) => void)[] = [];
 
   constructor(req: AnyRequest, res: AnyResponse, context: ExchangeContext) {
     const url = req.url ?? '/';
     const mark = url.indexOf('?');
     this.method = req.method ?? 'GET';
+    this.target = url;
     this.path = mark < 0 ? url : url.slice(0, mark);
+    // a stream that is over already has forgotten its session
+    this.connection = isHttp2(res) ? (res.stream.session ?? res.stream) : req.socket;
     this.httpVersion = req.httpVersionMajor === 2 ? '2.0' : req.httpVersionMinor === 0 ? '1.0' : '1.1';
     this.#search = mark < 0 ? '' : url.slice(mark + 1);
     this.#req = req;
     this.#res = res;
     this.#context = context;
+    context.receipts?.requested(this.connection, !isHttp2(res) && res.socket === null);
     // the compatibility API says 'finish' whenever it closes; the stream below it knows better
     const body = bodyOf(res);
     body.on('error', ignoreError);
     body.prependOnceListener('finish', () => {
       this.#finished = !isCut(req, res);
+      if (this.#finished && this.#receipt !== undefined && !isHttp2(res)) this.#sent(this.#receipt);
     });
     body.once('close', () => this.#over(this.#finished));
     if (!isHttp2(res)) whenLostBeforeTurn(res, req.socket, () => this.#over(false));
@@ -135,6 +167,10 @@ class NodeExchange implements Exchange {
 
   get remoteAddress(): string {
     return this.#req.socket?.remoteAddress ?? '';
+  }
+
+  get peer(): Peer | undefined {
+    return peerOf(this.connection);
   }
 
   get closed(): boolean {
@@ -158,6 +194,12 @@ class NodeExchange implements Exchange {
   offClose(listener: (complete: boolean) => void): void {
     const at = this.#listeners.indexOf(listener);
     if (at >= 0) this.#listeners.splice(at, 1);
+  }
+
+  onReceived(listener: (received: boolean) => void): void {
+    this.#receipt ??= new Receipt();
+    if (this.#finished || this.#complete !== undefined) this.#receipt.tell(false);
+    this.#receipt.onTold(listener);
   }
 
   onTurn(listener: () => void): void {
@@ -237,6 +279,23 @@ class NodeExchange implements Exchange {
     const listeners = this.#listeners;
     this.#listeners = [];
     for (const listener of listeners) listener(complete);
+    const receipt = this.#receipt;
+    if (receipt === undefined) return;
+    if (!complete) receipt.tell(false);
+    else if (isHttp2(this.#res)) this.#sent(receipt);
+  }
+
+  #sent(receipt: Receipt): void {
+    const { receipts, rawSockets } = this.#context;
+    if (receipts === undefined) {
+      receipt.tell(false);
+    } else if (isHttp2(this.#res)) {
+      const session = this.connection as Http2Session;
+      receipts.sentOverHttp2(receipt, session, rawSockets.ofSession(session));
+    } else {
+      const socket = this.connection as Socket;
+      receipts.sentOverHttp1(receipt, socket, rawSockets.ofSocket(socket));
+    }
   }
 }
 

@@ -141,8 +141,12 @@ function probe(session: Http2Session, raw: Socket | undefined, clock: Clock): vo
   timer.cancel();
 }
 
-/** False when the session refuses: it is on its way out, or has too many PINGs open. */
-function pingOf(session: Http2Session, answered: () => void): boolean {
+/**
+ * Sends a PING. False when the session refuses: it is on its way out, or has too many PINGs open.
+ *
+ * @param answered - gets an error when the session ends first.
+ */
+export function pingOf(session: Http2Session, answered: (error: Error | null) => void): boolean {
   try {
     return session.ping(answered);
   } catch {

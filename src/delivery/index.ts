@@ -13,6 +13,7 @@ export {
 export { type Exchange, type ExchangeContext, exchangeOf, type ReplyHeaders } from './exchange.ts';
 export { whenOwnsSocket } from './http1.ts';
 export {
+  bytesAcked,
   type LowWater,
   type LowWaterOptions,
   lowWaterOf,
@@ -30,7 +31,9 @@ export {
   type LiveLog,
   type LiveStats,
 } from './live.ts';
+export type { Peer } from './peer.ts';
 export { type RawSockets, resetConnection, trackRawSockets } from './raw-sockets.ts';
+export { Receipts, type ReceiptsOptions } from './receipts.ts';
 export {
   blockOf,
   closeEvent,

@@ -61,6 +61,7 @@ const OFFSET_BYTES_ACKED = 120;
 const OFFSET_BYTES_RECEIVED = 128;
 const OFFSET_NOTSENT = 144;
 const TCP_INFO_BYTES_MIN = 148;
+const TCP_INFO_BYTES_ACKED = OFFSET_BYTES_ACKED + 8;
 
 /** A system's mark above this hides as much as none: a steady reader at 64 KiB/s then shows gaps above 8 s. */
 const SYSTEM_MARK_BYTES_MAX = 512 * 1024;
@@ -72,17 +73,29 @@ const linux: SocketOptions = {
   load: loadLibc,
 };
 
-let loaded: SocketFunctions | undefined;
+let loaded: SocketFunctions | Error | undefined;
 
 /** Loaded on first need: koffi is an optional dependency, and brings native code into the process. */
 function loadLibc(): SocketFunctions {
+  // a package that is missing is looked for once, not on every connection
+  if (loaded instanceof Error) throw loaded;
   if (loaded !== undefined) return loaded;
+  try {
+    loaded = openLibc();
+  } catch (error) {
+    loaded = error instanceof Error ? error : new Error(messageOf(error));
+    throw loaded;
+  }
+  return loaded;
+}
+
+function openLibc(): SocketFunctions {
   if (process.platform !== 'linux') throw new Error(`Cannot set socket options: needs Linux, got ${process.platform}`);
   const koffi = createRequire(import.meta.url)('koffi') as typeof Koffi;
   const libc = koffi.load('libc.so.6');
   const set = libc.func('int setsockopt(int, int, int, const void *, uint32_t)');
   const get = libc.func('int getsockopt(int, int, int, _Out_ void *, _Inout_ uint32_t *)');
-  loaded = {
+  return {
     set: (fd, level, option, value) => set(fd, level, option, value, value.byteLength) as number,
     get: (fd, level, option, value) => {
       const length = Uint32Array.of(value.byteLength);
@@ -90,7 +103,6 @@ function loadLibc(): SocketFunctions {
     },
     errno: () => koffi.errno(),
   };
-  return loaded;
 }
 
 /**
@@ -182,6 +194,36 @@ export function tcpInfo(socket: Socket, system: SocketOptions = linux): TcpInfo 
     notSentBytes: info.readUInt32LE(OFFSET_NOTSENT),
     roundTripMs: info.readUInt32LE(OFFSET_RTT) / 1000,
   };
+}
+
+/** One for all calls: this is asked for every reply that somebody wants to know the fate of. */
+const ackedInfo = Buffer.alloc(TCP_INFO_BYTES_ACKED);
+
+/**
+ * How many bytes of a connection the peer's kernel has acknowledged; undefined where it cannot be asked. Takes half a
+ * microsecond.
+ *
+ * Compare it with the socket's `bytesWritten`. Once a FIN of ours was acknowledged it is one more than was written.
+ *
+ * @param socket - the TCP socket, not the TLS socket above it.
+ * @example
+ * import net from 'node:net';
+ *
+ * net.createServer((socket) => {
+ *   const acked = bytesAcked(socket);
+ *   if (acked !== undefined) console.log(acked >= socket.bytesWritten); // true: nothing was written yet
+ * });
+ */
+export function bytesAcked(socket: Socket, system: SocketOptions = linux): number | undefined {
+  const fd = fdOf(socket);
+  if (fd === undefined) return undefined;
+  try {
+    if (system.load().get(fd, IPPROTO_TCP, TCP_INFO, ackedInfo) < TCP_INFO_BYTES_ACKED) return undefined;
+  } catch {
+    // no way to ask on this system; setLowWater has said why
+    return undefined;
+  }
+  return ackedInfo.readUInt32LE(OFFSET_BYTES_ACKED) + ackedInfo.readUInt32LE(OFFSET_BYTES_ACKED + 4) * 2 ** 32;
 }
 
 /**

@@ -19,7 +19,7 @@ const OPTIONS = {
   onFailure: () => {},
 };
 
-const HELLO: Route = { method: 'GET', path: '/hello', handle: (exchange) => exchange.reply(200, {}, 'hello') };
+const HELLO: Route = { methods: ['GET'], path: '/hello', handle: (exchange) => exchange.reply(200, {}, 'hello') };
 
 /** Text that came, and whether the other side has closed. */
 function watch(socket: Socket): { text: string; closed: boolean } {
@@ -48,7 +48,7 @@ describe('HTTP/1.1 over TLS, beside HTTP/2', () => {
 describe('requests behind one that is not answered yet', () => {
   // Fails when whenLostBeforeTurn() has no bound: each that waits costs memory, and all of them end at once.
   it('are bounded: a connection that goes on sending them is closed', async () => {
-    const never: Route = { method: 'GET', path: '/never', handle: () => undefined };
+    const never: Route = { methods: ['GET'], path: '/never', handle: () => undefined };
     const server = await Server.create(OPTIONS, [never]);
     const { port } = await server.listen();
     const socket = createConnection({ port, host: '127.0.0.1' });

@@ -20,14 +20,14 @@ export interface Health {
  */
 export function healthRoutes({ ready, status }: Health): readonly Route[] {
   return [
-    { method: 'GET', path: '/health/live', handle: (exchange) => exchange.reply(200, TEXT, 'live\n') },
+    { methods: ['GET'], path: '/health/live', handle: (exchange) => exchange.reply(200, TEXT, 'live\n') },
     {
-      method: 'GET',
+      methods: ['GET'],
       path: '/health/ready',
       handle: (exchange) => (ready() ? exchange.reply(200, TEXT, 'ready\n') : exchange.reply(503, TEXT, 'not ready\n')),
     },
     {
-      method: 'GET',
+      methods: ['GET'],
       path: '/status',
       handle: (exchange) => exchange.reply(200, JSON_TYPE, JSON.stringify(status())),
     },

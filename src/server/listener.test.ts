@@ -17,7 +17,7 @@ const OPTIONS: ServerOptions = {
   onFailure: () => {},
 };
 
-const HELLO: Route = { method: 'GET', path: '/hello', handle: (exchange) => exchange.reply(200, {}, 'hello') };
+const HELLO: Route = { methods: ['GET'], path: '/hello', handle: (exchange) => exchange.reply(200, {}, 'hello') };
 const REQUEST = 'GET /hello HTTP/1.1\r\nHost: x\r\n\r\n';
 
 async function listen(routes: readonly Route[] = [HELLO]): Promise<{ port: number; stop: () => void }> {
@@ -105,7 +105,7 @@ describe('a request', () => {
   // Fails when settle() lets what a route throws through: the process would end.
   it('is answered 500 when its route throws, and the cause is told', async () => {
     const told = vi.fn<(error: unknown, path: string) => void>();
-    const broken: Route = { method: 'GET', path: '/broken', handle: () => Promise.reject(new Error('broken')) };
+    const broken: Route = { methods: ['GET'], path: '/broken', handle: () => Promise.reject(new Error('broken')) };
     const server = await Server.create({ ...OPTIONS, onFailure: told }, [broken]);
     const { port } = await server.listen();
     const client = open(port);

@@ -1,12 +1,15 @@
 import fastify, { type FastifyInstance } from 'fastify';
-import { type Exchange, type ExchangeContext, exchangeOf, type RawSockets } from '../delivery/index.ts';
+import { type Exchange, type ExchangeContext, exchangeOf, type RawSockets, type Receipts } from '../delivery/index.ts';
 import type { Clock } from '../kernel/index.ts';
+import { type Answerer, RouteTable } from './route-table.ts';
 
-/** One path, and who answers it. Methods other than `method` are answered 405. */
+/** Some methods of one path, and who answers them. Several routes may share a path. */
 export interface Route {
-  readonly method: 'GET';
-  /** `:name` stands for one segment. */
+  /** In capitals; `'*'` stands for every method. Other methods are answered 405. */
+  readonly methods: readonly string[] | '*';
+  /** `:name` stands for one segment, `/*` at the end for everything below that no other route answers. */
   readonly path: string;
+  /** @param params - the segments by name; what `*` stands for, as `*`. */
   readonly handle: (exchange: Exchange, params: Readonly<Record<string, string>>) => Promise<void> | void;
 }
 
@@ -14,13 +17,11 @@ export interface Route {
 export interface RoutesOptions {
   readonly bodyBytesMax: number;
   readonly rawSocketsOf: (response: object) => RawSockets;
+  readonly receipts: Receipts;
   readonly clock: Clock;
   /** Told when a route throws: a fault of ours. Its request is answered 500. */
   readonly onFailure: (error: unknown, path: string) => void;
 }
-
-const NOT_FOUND = '404 page not found\n';
-const NOT_FOUND_HEADERS = { 'content-type': 'text/plain; charset=utf-8', 'x-content-type-options': 'nosniff' };
 
 /** One segment of a path may be a flag key (256 bytes, percent-encoded) or an evaluation context. */
 const PARAM_LENGTH_MAX = 8192;
@@ -33,59 +34,51 @@ export async function createRoutes(routes: readonly Route[], options: RoutesOpti
     routerOptions: { maxParamLength: PARAM_LENGTH_MAX },
   });
   app.addHttpMethod('REPORT', { hasBody: true });
-  // no route reads a body: none is parsed before its method and credential are looked at
+  // bodies are read by the routes: none is parsed, or inflated, before its method and credential are looked at
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _payload, done) => done(null));
-  const methodsOf = app.supportedMethods;
-  const { clock, rawSocketsOf } = options;
-  const onMisuse = (fault: string): void => options.onFailure(new Error(fault), fault);
-  const contextOf = (response: object): ExchangeContext => ({ rawSockets: rawSocketsOf(response), clock, onMisuse });
-  for (const route of routes) {
+  const methods = app.supportedMethods;
+  const { clock, receipts, rawSocketsOf, onFailure } = options;
+  const onMisuse = (fault: string): void => onFailure(new Error(fault), fault);
+  const contextOf = (response: object): ExchangeContext => ({
+    rawSockets: rawSocketsOf(response),
+    receipts,
+    clock,
+    onMisuse,
+  });
+  const table = new RouteTable(routes);
+  for (const [url, find] of table.paths) {
     app.route<{ Params: Record<string, string> }>({
-      method: methodsOf,
-      url: route.path,
+      method: methods,
+      url,
       handler: (request, reply) => {
         reply.hijack();
         const exchange = exchangeOf(request.raw, reply.raw, contextOf(reply.raw));
-        answer(route, exchange, request.params, options.onFailure);
+        answer(find(exchange, request.params), exchange, onFailure);
       },
     });
   }
   app.setNotFoundHandler((request, reply) => {
     reply.hijack();
     const exchange = exchangeOf(request.raw, reply.raw, contextOf(reply.raw));
-    exchange.reply(404, { ...NOT_FOUND_HEADERS }, NOT_FOUND);
+    answer(table.notFound(exchange), exchange, onFailure);
   });
   await app.ready();
   return app;
 }
 
 /** Answers once the response owns its connection: a pipelined request must not hold a slot while it waits its turn. */
-function answer(
-  route: Route,
-  exchange: Exchange,
-  params: Readonly<Record<string, string>>,
-  onFailure: (error: unknown, path: string) => void,
-): void {
-  if (exchange.method !== route.method) {
-    exchange.reply(405, {});
-    return;
-  }
+function answer(answerer: Answerer, exchange: Exchange, onFailure: RoutesOptions['onFailure']): void {
   exchange.onTurn(() => {
-    void settle(route, exchange, params, onFailure);
+    void settle(answerer, exchange, onFailure);
   });
 }
 
-async function settle(
-  route: Route,
-  exchange: Exchange,
-  params: Readonly<Record<string, string>>,
-  onFailure: (error: unknown, path: string) => void,
-): Promise<void> {
+async function settle(answerer: Answerer, exchange: Exchange, onFailure: RoutesOptions['onFailure']): Promise<void> {
   try {
-    await route.handle(exchange, params);
+    await answerer.handle(exchange);
   } catch (error) {
-    onFailure(error, route.path);
+    onFailure(error, answerer.name);
     if (!exchange.answered) exchange.reply(500, {});
   }
 }

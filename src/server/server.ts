@@ -1,6 +1,6 @@
 import type { AddressInfo } from 'node:net';
 import type { FastifyInstance } from 'fastify';
-import type { RawSockets } from '../delivery/index.ts';
+import { type RawSockets, Receipts } from '../delivery/index.ts';
 import { type Clock, HeadgateError, messageOf, systemClock } from '../kernel/index.ts';
 import { createListener, type Listener, type ListenerOptions, type TlsMaterial } from './listener.ts';
 import { createRoutes, type Route } from './routes.ts';
@@ -12,6 +12,8 @@ export interface ServerOptions extends ListenerOptions {
   readonly backlog: number;
   readonly bodyBytesMax: number;
   readonly clock?: Clock;
+  /** Whether our kernel may be asked what a client has received, by native code. Default true. */
+  readonly askKernel?: boolean;
   /** Told when a route throws: a fault of ours. Its request is answered 500. */
   readonly onFailure: (error: unknown, path: string) => void;
 }
@@ -21,7 +23,7 @@ export interface ServerOptions extends ListenerOptions {
  *
  * @example
  * const hello: Route = {
- *   method: 'GET',
+ *   methods: ['GET'],
  *   path: '/hello/:name',
  *   handle: (exchange, { name }) => exchange.reply(200, { 'content-type': 'text/plain' }, `Hello, ${name}`),
  * };
@@ -42,38 +44,51 @@ export interface ServerOptions extends ListenerOptions {
 export class Server {
   readonly #options: ServerOptions;
   readonly #listener: Listener;
-  readonly #rawSockets = new WeakMap<object, RawSockets>();
+  readonly #receipts: Receipts;
   #draining = false;
 
-  private constructor(options: ServerOptions, app: () => FastifyInstance, rawSockets: WeakMap<object, RawSockets>) {
+  private constructor(
+    options: ServerOptions,
+    app: FastifyInstance,
+    known: { readonly rawSockets: WeakMap<object, RawSockets>; readonly receipts: Receipts },
+  ) {
     this.#options = options;
-    this.#rawSockets = rawSockets;
+    this.#receipts = known.receipts;
     this.#listener = createListener(options, (request, response, raw) => {
-      this.#rawSockets.set(response, raw);
+      known.rawSockets.set(response, raw);
       if (this.#draining && request.httpVersionMajor < 2) response.setHeader('connection', 'close');
-      app().routing(request as never, response as never);
+      app.routing(request as never, response as never);
     });
   }
 
   /** Makes a server for these routes. It does not listen yet. */
   static async create(options: ServerOptions, routes: readonly Route[]): Promise<Server> {
     const rawSockets = new WeakMap<object, RawSockets>();
+    const clock = options.clock ?? systemClock;
+    const asksKernel = options.askKernel ?? true;
+    const receipts = new Receipts({ clock, ...(asksKernel ? {} : { acknowledged: () => undefined }) });
     const app = await createRoutes(routes, {
       bodyBytesMax: options.bodyBytesMax,
       onFailure: options.onFailure,
-      clock: options.clock ?? systemClock,
+      clock,
+      receipts,
       rawSocketsOf: (response) => {
         const raw = rawSockets.get(response);
         if (raw === undefined) throw new Error('Broken invariant: every response came through the listener');
         return raw;
       },
     });
-    return new Server(options, () => app, rawSockets);
+    return new Server(options, app, { rawSockets, receipts });
   }
 
   /** The listening server, for what is set on its socket. */
   get listening(): Listener['server'] {
     return this.#listener.server;
+  }
+
+  /** Responses whose receipt is waited for, and connections that are kept for one. */
+  get receipts(): { readonly pending: number; readonly lingering: number } {
+    return this.#receipts;
   }
 
   /** Listens. Rejects with `HG_LISTEN` when the address cannot be had. */
@@ -102,6 +117,8 @@ export class Server {
   /** Takes no new connection, and asks clients to leave those they have once their requests are answered. */
   stopAccepting(): void {
     this.#draining = true;
+    // what is closed now cannot be asked about any more
+    this.#receipts.settle();
     this.#listener.server.close();
     this.#listener.closeIdle();
     for (const session of this.#listener.sessions) session.goaway();
@@ -109,6 +126,7 @@ export class Server {
 
   /** Ends what is left, as soon as nothing is under way on it. */
   closeIdle(): void {
+    this.#receipts.close();
     this.#listener.closeIdle();
     for (const session of this.#listener.sessions) session.close();
   }

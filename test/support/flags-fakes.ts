@@ -75,8 +75,11 @@ export class KeptChannel implements Channel {
 export class FakeExchange implements Exchange {
   readonly method: string = 'GET';
   readonly path: string;
+  readonly target: string;
   readonly query: URLSearchParams;
   readonly remoteAddress = '192.0.2.1';
+  readonly connection: object = {};
+  readonly peer: Exchange['peer'] = undefined;
   readonly httpVersion: Exchange['httpVersion'] = '1.1';
   readonly channel: KeptChannel = new KeptChannel();
   status = 0;
@@ -87,6 +90,7 @@ export class FakeExchange implements Exchange {
   constructor(target: string, headers: Readonly<Record<string, string>> = {}) {
     const [path = '', search = ''] = target.split('?');
     this.path = path;
+    this.target = target;
     this.query = new URLSearchParams(search);
     this.#asks = { authorization: 'sdk-test', ...headers };
   }
@@ -109,6 +113,11 @@ export class FakeExchange implements Exchange {
 
   offClose(listener: (complete: boolean) => void): void {
     this.channel.offClose(listener);
+  }
+
+  /** As when the client acknowledges all that it gets. */
+  onReceived(listener: (received: boolean) => void): void {
+    this.channel.onClose(listener);
   }
 
   onTurn(listener: () => void): void {

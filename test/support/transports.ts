@@ -11,6 +11,7 @@ import {
   type Exchange,
   exchangeOf,
   type RawSockets,
+  type Receipts,
   setLowWater,
   trackRawSockets,
   type Transport,
@@ -52,6 +53,9 @@ export interface Rig {
 export interface RigOptions {
   readonly clock?: Clock;
   readonly keepAliveTimeout?: number;
+  readonly receipts?: Receipts;
+  /** `false` leaves the kernel's buffers as they are: it takes megabytes that nobody reads. */
+  readonly lowWater?: boolean;
 }
 
 /** A server of one transport on a free port of loopback, with the low-water mark where the machine allows it. */
@@ -68,6 +72,7 @@ export async function openRig(
     rawSockets,
     onMisuse: (fault: string) => void faults.push(fault),
     ...(options.clock === undefined ? {} : { clock: options.clock }),
+    ...(options.receipts === undefined ? {} : { receipts: options.receipts }),
   };
   const open = new Set<net.Socket>();
   server.on('connection', (socket: net.Socket) => {
@@ -76,7 +81,7 @@ export async function openRig(
   });
   server.on('request', (req: http.IncomingMessage, res: http.ServerResponse) => handle(exchangeOf(req, res, context)));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  setLowWater(server);
+  if (options.lowWater ?? true) setLowWater(server);
   return {
     transport,
     server,

@@ -13,7 +13,7 @@ import { KIND_FLAG, KIND_SEGMENT, TEXT } from './words.ts';
 
 /** One path of this front. Methods other than those named are answered 405. */
 export interface Route {
-  readonly method: 'GET';
+  readonly methods: readonly string[];
   /** `:name` stands for one segment. */
   readonly path: string;
   readonly handle: (exchange: Exchange, params: Readonly<Record<string, string>>) => Promise<void> | void;
@@ -130,17 +130,17 @@ export class FlagsFront {
   /** The paths of this front. */
   routes(): readonly Route[] {
     const stream = (path: string, feed: 'all' | 'flags' | 'objects'): Route => ({
-      method: 'GET',
+      methods: ['GET'],
       path,
       handle: (exchange) => this.#with(exchange, (env) => this.#streams.open(exchange, env, env[feed], path)),
     });
     const poll = (path: string, view: typeof ALL_POLL): Route => ({
-      method: 'GET',
+      methods: ['GET'],
       path,
       handle: (exchange) => this.#with(exchange, (env) => this.#polls.answer(exchange, env, view, path)),
     });
     const item = (path: string, kind: string): Route => ({
-      method: 'GET',
+      methods: ['GET'],
       path: `${path}/:key`,
       handle: (exchange, params) => this.#with(exchange, (env) => answerItem(exchange, env, kind, params['key'] ?? '')),
     });

@@ -1,0 +1,25 @@
+/** Printable ASCII that JSON and Go's encoder leave alone: no quote, backslash, angle bracket or ampersand. */
+const PLAIN = /^[ !#-%'-;=?-[\]-~]*$/;
+const LONE_SURROGATES = /\p{Surrogate}/gu;
+/** What Go's encoder escapes beyond JSON: characters that matter in HTML, and two that JavaScript takes for line ends. */
+const ESCAPED_BY_GO = /[<>&\u2028\u2029]/g;
+
+/**
+ * A text as Go's encoder writes it between the quotes of a JSON string. A lone surrogate becomes U+FFFD, as it does in
+ * Go's decoder.
+ *
+ * @example
+ * console.log(jsonText('a<b "c"')); // a\u003cb \"c\"
+ */
+export function jsonText(text: string): string {
+  if (PLAIN.test(text)) return text;
+  const quoted = JSON.stringify(text.replace(LONE_SURROGATES, '\ufffd'));
+  return quoted
+    .slice(1, -1)
+    .replace(ESCAPED_BY_GO, (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
+/** What {@link jsonText} made of a text, back to that text. */
+export function textOfJson(json: string): string {
+  return json.includes('\\') ? (JSON.parse(`"${json}"`) as string) : json;
+}

@@ -1,0 +1,95 @@
+import type { Pace } from '../pace.ts';
+import { jsonText } from './json-text.ts';
+import type { Names } from './names.ts';
+import { sortRows } from './order.ts';
+import { GROUPS_AT_ONCE, type Parts, reserveGroups, reserveRows } from './parts.ts';
+import { damaged, type RowRecord, readRecord } from './records.ts';
+import { IDS_PER_SOURCE } from './rows.ts';
+
+/** What was found in the records. */
+export interface Restored {
+  /** The newest commit that any of them tells of. */
+  readonly offset: number;
+  readonly sources: ReadonlySet<number>;
+}
+
+/**
+ * Fills an empty ledger with what its records tell.
+ *
+ * @throws HeadgateError HG_STORE when one is damaged
+ */
+export async function restoreRows(
+  parts: Parts,
+  entries: Iterable<readonly [string, Uint8Array]>,
+  pace: Pace,
+): Promise<Restored> {
+  const sources = new Set<number>();
+  let offset = 0;
+  let room = 0;
+  for (const [key, value] of entries) {
+    if (room === 0) {
+      room = GROUPS_AT_ONCE;
+      await reserveRows(parts, room, pace);
+      await reserveGroups(parts, room, pace);
+    }
+    room--;
+    const record = readRecord(key, value);
+    restoreRow(parts, key, record);
+    sources.add(record.source);
+    offset = Math.max(offset, record.added, record.touched, record.removed);
+    if (pace.due()) await pace.pause();
+  }
+  await fillLog(parts, pace);
+  await parts.order.add(
+    Uint32Array.from({ length: parts.rows.size }, (_, row) => row),
+    pace,
+  );
+  return { offset, sources };
+}
+
+function take(key: string, names: Names, text: string): number {
+  if (names.room === 0 && names.numberOf(text) === undefined) throw damaged(key, 'there are too many names', text);
+  return names.take(text);
+}
+
+function restoreRow({ rows, groups, index, agenda, tally, rules }: Parts, key: string, record: RowRecord): void {
+  const { source, id, untilMs } = record;
+  const bytes = Buffer.from(jsonText(record.uuid) + jsonText(record.value));
+  const uuidBytes = Buffer.byteLength(jsonText(record.uuid));
+  const head = {
+    ...{ source, id, untilMs },
+    origin: take(key, rows.origins, record.origin),
+    scenario: take(key, rows.scenarios, record.scenario),
+    scope: take(key, rows.scopes, record.scope),
+    type: take(key, rows.types, record.type),
+    simulated: record.simulated ? 1 : 0,
+  };
+  const row = rows.make(head, { bytes, at: 0, uuidBytes, valueBytes: bytes.length - uuidBytes });
+  rows.added[row] = record.added;
+  rows.touched[row] = record.touched;
+  rows.toldMs[row] = record.toldMs;
+  rows.removed[row] = record.removed;
+  // no page is older than this life: whether a change was told or held back makes no difference any more
+  rows.changed[row] = record.touched;
+  groups.link(row);
+  tally.countRow(rows, row, 1);
+  if (record.removed !== 0) {
+    tally.countRow(rows, row, -1);
+    agenda.set(row, Math.max(untilMs, record.toldMs) + rules.keepExpiredMs);
+    return;
+  }
+  if (index.find(id + source * IDS_PER_SOURCE) >= 0) throw damaged(key, 'an id may be live once', id);
+  index.add(row);
+  agenda.set(row, record.toldMs < untilMs ? record.dueMs : untilMs);
+}
+
+async function fillLog({ rows, log }: Parts, pace: Pace): Promise<void> {
+  const all = Int32Array.from({ length: rows.size }, (_, row) => row);
+  const sorted = await sortRows(all, rows.changed, pace);
+  await log.reserve(sorted.length, pace);
+  for (const row of sorted) {
+    log.stage(rows.changed[row] as number, row);
+    if (pace.due()) await pace.pause();
+  }
+  log.commit();
+}

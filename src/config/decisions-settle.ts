@@ -7,8 +7,6 @@ import type { Config, Mutable } from './types.ts';
 
 /** The port of the vendor's local API, which bouncers are set to. */
 const PORT_DECISIONS = 8080;
-/** Largest file of keys that is read: a hundred thousand of them. */
-const KEY_FILE_LENGTH_MAX = 16 * 1024 * 1024;
 
 type ReadText = (path: string) => Promise<string>;
 
@@ -39,14 +37,8 @@ export async function readKeyFiles(
   const { keyFilePath } = config.decisions;
   if (keyFilePath === undefined || open.keyFileAt === undefined) return;
   try {
-    const text = await read(keyFilePath);
-    if (text.length > KEY_FILE_LENGTH_MAX) {
-      problems.error(open.keyFileAt, `expected at most ${KEY_FILE_LENGTH_MAX} characters of keys, got ${text.length}`);
-      return;
-    }
-    for (const { severity, where, message } of parseKeyFile(text, keyFilePath).problems) {
-      if (severity === 'error') problems.error(where, message);
-    }
+    const { problems: found } = parseKeyFile(await read(keyFilePath), keyFilePath);
+    for (const { where, message } of found) problems.error(where, message);
   } catch (error) {
     problems.error(open.keyFileAt, `Cannot read the keys: ${messageOf(error)}`);
   }
@@ -96,7 +88,7 @@ function settleAuth(config: Mutable<Config>, open: DecisionsDraft, problems: Pro
   }
   const known =
     decisions.keys.length > 0 || decisions.keyFilePath !== undefined || decisions.bouncersAllowedOu.length > 0;
-  if (decisions.delegate || known || problems.failed) return;
+  if (decisions.delegate || known) return;
   problems.error(
     open.auth?.where ?? open.sourcesAt[0] ?? '',
     'nobody could ask for decisions: list decisions.keys, name a decisions.keyFile, or set decisions.auth to delegated with a source of type lapi',

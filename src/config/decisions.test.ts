@@ -171,6 +171,11 @@ store: { path: /var/lib/headgate }
     expect((await configOf(`${LAPI}${text}\n`)).store).toEqual(store);
   });
 
+  it('never resync more often than they pull', async () => {
+    const text = 'decisions: { sources: [{ type: lapi, url: http://a, key: k, interval: 1h }] }\n';
+    expect((await configOf(text)).decisions.sources).toMatchObject([{ intervalMs: 3_600_000, resyncMs: 3_600_000 }]);
+  });
+
   it('number the names of sources that have none', async () => {
     const text = `decisions:
   sources:
@@ -235,6 +240,8 @@ describe('what is wrong with decisions, with its line', () => {
     ['decisions:\n  keys: [{ name: a, key: k }, { name: a, key: l }]', '2:39', 'expected a name of its own, got "a"'],
     ['decisions:\n  keys: [{ name: a, key: k }]', '1:1', 'decisions: expected at least one source, got none'],
     ['decisions:\n  trustedProxies: [10.0.0.0/8, 10.0.0.0/33]', '2:3', 'got "10.0.0.0/33"'],
+    ['decisions:\n  trustedProxies: [10.0.0.0/8/9]', '2:3', 'got "10.0.0.0/8/9"'],
+    ['decisions:\n  trustedProxies: [fe80::1%lo]', '2:3', 'got "fe80::1%lo"'],
     ['decisions:\n  trustedProxies: example.com', '2:19', 'expected an IP address or a network such as 10.0.0.0/8'],
     ['decisions:\n  durationGranularity: 500ms', '2:24', 'expected at least 1s and at most 10m'],
     [
@@ -305,6 +312,16 @@ describe('what is wrong with decisions, with its line', () => {
     const ill = await load(text, { 'keys.txt': 'a: b\nhunter2\n' });
     expect(complaintsOf(ill)).toEqual([expect.stringContaining('error keys.txt:2 expected a name, a colon and a key')]);
     expect(JSON.stringify(ill)).not.toContain('hunter2');
+  });
+
+  it("stands under our own name where the local API's is there as well", async () => {
+    const text = `api: { server: { tls: { bouncers_allowed_ou: [a] } } }\n${LAPI.replace(' }\n', ', bouncersAllowedOu: a }\n')}`;
+    expect(complaintsOf(await load(text))).toEqual([
+      expect.stringContaining(
+        'warning hg.yaml:1:25 api.server.tls.bouncers_allowed_ou: is set as decisions.bouncersAllowedOu',
+      ),
+      expect.stringContaining('error hg.yaml:2:96 client certificates count only when they are verified'),
+    ]);
   });
 
   it('is warned about where it is only unwise', async () => {

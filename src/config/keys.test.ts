@@ -38,6 +38,16 @@ describe('a file of keys', () => {
     expect(problems.map(({ severity, where }) => `${severity} ${where}`)).toEqual([`error keys.txt:${line}`]);
   });
 
+  it('has at most 100,000 keys', () => {
+    const lines = Array.from({ length: 100_001 }, (_, index) => `k${index}: ${HASH}`);
+    expect(parseKeyFile(lines.slice(1).join('\n'), 'k').problems).toEqual([]);
+    const { keys, problems } = parseKeyFile(`${lines.join('\n')}\nill\n`, 'k');
+    expect(keys).toHaveLength(100_000);
+    expect(problems).toEqual([
+      { severity: 'error', where: 'k:100001', message: 'expected at most 100000 keys, got more' },
+    ]);
+  });
+
   it('never repeats what may be a key', () => {
     const { problems } = parseKeyFile('hunter2hunter2\nnginx: hunter2 hunter2\na: hunter2\na: hunter2\n', 'keys.txt');
     expect(problems).toHaveLength(3);

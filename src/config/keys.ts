@@ -15,6 +15,9 @@ export function isKeyHash(text: string): boolean {
   return SHA512.test(text);
 }
 
+/** More bouncers than anyone has; a file that goes on beyond is another one by mistake. */
+const KEYS_MAX = 100_000;
+
 /** What {@link parseKeyFile} found. The keys count only when no problem is an error. */
 export interface KeyFile {
   readonly keys: readonly BouncerKeyConfig[];
@@ -43,6 +46,10 @@ export function parseKeyFile(text: string, file: string): KeyFile {
     const where = `${file}:${index + 1}`;
     const line = raw.trim();
     if (line === '' || line.startsWith('#')) continue;
+    if (keys.length === KEYS_MAX) {
+      problems.error(where, `expected at most ${KEYS_MAX} keys, got more`);
+      break;
+    }
     const colon = line.indexOf(':');
     const name = line.slice(0, Math.max(0, colon)).trim();
     const key = line.slice(colon + 1).trim();

@@ -43,7 +43,7 @@ function streamBeside({ slots, waitMs }: StreamLimits): Numbers {
 }
 
 function numbersOf(stream: StreamLimits | undefined, mode: LimitsSpec['mode']): Numbers {
-  if (stream === undefined || mode === 'off') return {};
+  if (stream === undefined) return {};
   return mode === 'vendor' ? streamAlone(stream) : streamBeside(stream);
 }
 

@@ -1,7 +1,7 @@
 import type { Config, DecisionSource, Mutable } from './types.ts';
 
 /** A key of an upstream that stands in a file of its own. */
-export interface KeyFileReference {
+interface KeyFileReference {
   /** Which source presents it. */
   readonly source: number;
   readonly path: string;

@@ -1,4 +1,9 @@
 export { type ArchiveOptions, openArchive } from './archive.ts';
+export { type LapiOptions, type LapiSource, type LapiStatus, openLapi } from './lapi.ts';
+export type { LapiTls } from './lapi-client.ts';
+export type { ForwardReply, ForwardRequest } from './lapi-forward.ts';
+export type { KeyVerdict } from './lapi-keys.ts';
+export type { LapiListener, LapiReport, LapiState } from './lapi-loop.ts';
 export { type FilesOptions, openFiles } from './sdk-file.ts';
 export type { SourceEnvironment, Source, SourceListener } from './source.ts';
 export type { ArchiveLimits } from './tar.ts';

@@ -1,6 +1,8 @@
 import { Agent as HttpAgent, type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import type { Socket } from 'node:net';
 import { pipeline, type Readable } from 'node:stream';
+import { TLSSocket } from 'node:tls';
 import { createGunzip } from 'node:zlib';
 import { type Clock, HeadgateError, messageOf, type Timer } from '../kernel/index.ts';
 import { LapiError } from './lapi-error.ts';
@@ -139,6 +141,11 @@ function parseUrl({ name, url }: ClientOptions): URL {
   return parsed;
 }
 
+/** `tls.TLSSocket` has it, its types do not. */
+interface Securing {
+  readonly secureConnecting: boolean;
+}
+
 interface AttemptOptions {
   readonly request: ClientRequestOptions;
   readonly client: LapiClient;
@@ -156,6 +163,8 @@ class Attempt {
   #response: IncomingMessage | undefined;
   #timer: Timer | undefined;
   #connected = false;
+  /** Whether it went over a connection that another had used before. */
+  #kept = false;
   /** Why we ended it, when we did. */
   #ended: LapiError | undefined;
   #bytes = 0;
@@ -170,7 +179,7 @@ class Attempt {
     const { method, signal } = this.#options.request;
     const mayRepeat = (method === 'GET' || method === 'HEAD') && signal?.aborted !== true;
     const untouched = this.#response === undefined && this.#ended === undefined;
-    return mayRepeat && untouched && this.#request?.reusedSocket === true;
+    return mayRepeat && untouched && this.#kept;
   }
 
   async run(): Promise<ClientReply> {
@@ -181,7 +190,7 @@ class Attempt {
         this.#request = request;
         request.on('error', reject);
         request.on('response', resolve);
-        request.on('socket', () => this.#onSocket(request));
+        request.on('socket', (socket) => this.#onSocket(socket));
         this.#arm(Number.POSITIVE_INFINITY, 'unreachable', '');
       });
       this.#response = response;
@@ -202,14 +211,16 @@ class Attempt {
     this.#end(this.#failure('stopped', 'it was given up'));
   }
 
-  #onSocket(request: ClientRequest): void {
+  #onSocket(socket: Socket): void {
     const listen = (): void => {
       this.#connected = true;
       this.#waitForBytes();
     };
-    if (request.reusedSocket) return listen();
+    const isSecuring = socket instanceof TLSSocket && (socket as TLSSocket & Securing).secureConnecting;
+    this.#kept = !socket.connecting && !isSecuring;
+    if (this.#kept) return listen();
     this.#arm(CONNECT_MS_MAX, 'unreachable', `no connection within ${CONNECT_MS_MAX / 1000} s`);
-    request.socket?.once('encrypted' in request.socket ? 'secureConnect' : 'connect', listen);
+    socket.once(socket instanceof TLSSocket ? 'secureConnect' : 'connect', listen);
   }
 
   async *#read(response: IncomingMessage): AsyncGenerator<Buffer, void, undefined> {

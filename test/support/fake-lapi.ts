@@ -60,6 +60,8 @@ export interface SeenRequest {
   body: string;
   /** The connection ended before the answer did. */
   gone: boolean;
+  /** Its answer has ended, in whatever way. */
+  over: boolean;
 }
 
 /** What requests a fault is for. */
@@ -169,7 +171,8 @@ export class FakeLapi extends Changing {
         type: 'ban',
         value: `10.${(id >> 16) & 255}.${(id >> 8) & 255}.${id & 255}`,
         untilMs: nowMs + 4 * 3_600_000,
-        createdMs: nowMs,
+        // after an answer of the same moment
+        createdMs: nowMs + 1,
         visibleMs: nowMs,
         simulated: false,
         ...row,
@@ -241,10 +244,21 @@ export class FakeLapi extends Changing {
     const peer = this.#options.tls?.ca === undefined ? undefined : (request.socket as TLSSocket).getPeerCertificate();
     const commonName = peer?.subject?.CN;
     const name = typeof commonName === 'string' ? commonName : undefined;
-    const seen: SeenRequest = { method, target, path, query, headers, commonName: name, body: '', gone: false };
+    const seen: SeenRequest = {
+      method,
+      target,
+      path,
+      query,
+      headers,
+      commonName: name,
+      body: '',
+      gone: false,
+      over: false,
+    };
     this.requests.push(seen);
     response.on('close', () => {
       seen.gone = !response.writableFinished;
+      seen.over = true;
       this.changed();
     });
     this.changed();
@@ -304,7 +318,7 @@ export class FakeLapi extends Changing {
     const nowMs = this.#now();
     const isStartup = query.get('startup') === 'true';
     const sinceMs = isStartup ? undefined : this.lastPullMs.get(key);
-    const rows = this.#visible(query.has('scopes') ? query : new URLSearchParams(`${query}&scopes=ip,range`));
+    const rows = this.#visible(query.has('scopes') ? query : new URLSearchParams([...query, ['scopes', 'ip,range']]));
     const active = rows.filter(({ untilMs }) => untilMs > nowMs);
     const added = (query.get('dedup') === 'false' ? active : longest(active)).filter(
       ({ createdMs }) => sinceMs === undefined || createdMs > sinceMs,
@@ -359,7 +373,11 @@ export class FakeLapi extends Changing {
       case 'hold':
         this.#hold(response, whole, fault.bytes, done);
         return;
-      default:
+      case undefined:
+      case 'body':
+      case 'short':
+      case 'status':
+      case 'reset':
         this.#sendWhole(response, request, whole, done);
     }
   }

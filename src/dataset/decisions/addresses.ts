@@ -162,8 +162,7 @@ export function readAddress(bytes: Uint8Array, from: number, to: number, words: 
   return IPV6 + prefix;
 }
 
-const UTF8_BYTES_MAX = 3;
-const scratch = Buffer.alloc(TEXT_MAX * UTF8_BYTES_MAX);
+const scratch = new Uint8Array(TEXT_MAX);
 const scratchWords = new Uint32Array(4);
 
 /**
@@ -177,7 +176,12 @@ const scratchWords = new Uint32Array(4);
  */
 export function parseAddress(text: string): AddressRange | undefined {
   if (text.length > TEXT_MAX) return undefined;
-  const read = readAddress(scratch, 0, scratch.write(text, 'utf8'), scratchWords);
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code > 0x7f) return undefined;
+    scratch[at] = code;
+  }
+  const read = readAddress(scratch, 0, text.length, scratchWords);
   if (read < 0) return undefined;
   if (read < IPV6) return { family: 4, words: [scratchWords[0] as number], prefix: read };
   return { family: 6, words: [...scratchWords], prefix: read - IPV6 };

@@ -1,7 +1,7 @@
 import { HeadgateError } from '../../kernel/index.ts';
 import { Arena } from './arena.ts';
 import { enlarged } from './columns.ts';
-import { jsonText } from './json-text.ts';
+import { jsonText, writeJson } from './json-text.ts';
 import { IDS_PER_SOURCE, type RowText } from './rows.ts';
 import type { Decision } from './types.ts';
 
@@ -15,9 +15,6 @@ const ROWS_MIN = 64;
 const SHORT_NAMES_MAX = 65_536;
 const SHOWN_MAX = 80;
 
-const TEXTS = ['origin', 'scenario', 'scope', 'type', 'value'] as const;
-const NEEDED: ReadonlySet<string> = new Set(['scope', 'type', 'value']);
-
 function refuse(cause: string, got: unknown): HeadgateError {
   const text = typeof got === 'string' ? JSON.stringify(got) : String(got);
   const shown = text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text;
@@ -26,6 +23,11 @@ function refuse(cause: string, got: unknown): HeadgateError {
 
 function isId(id: unknown): boolean {
   return Number.isInteger(id) && (id as number) >= 0 && (id as number) < IDS_PER_SOURCE;
+}
+
+function textProblem(name: string, text: unknown, needed: boolean): HeadgateError | undefined {
+  if (typeof text !== 'string') return refuse(`its ${name} must be a text`, text);
+  return needed && text === '' ? refuse(`its ${name} must not be empty`, text) : undefined;
 }
 
 /** Whether the item could be too large: six bytes are the most that one character takes. */
@@ -50,14 +52,15 @@ function itemBytes({ uuid, origin, scenario, scope, type, value }: Decision): nu
  */
 export function problemOf(decision: Decision): HeadgateError | undefined {
   if (!isId(decision.id)) return refuse('its id must be a whole number from 0 to 2^40 - 1', decision.id);
-  for (const name of TEXTS) {
-    const text: unknown = decision[name];
-    if (typeof text !== 'string') return refuse(`its ${name} must be a text`, text);
-    if (text === '' && NEEDED.has(name)) return refuse(`its ${name} must not be empty`, text);
-  }
-  const uuid: unknown = decision.uuid;
-  if (uuid !== undefined && typeof uuid !== 'string') return refuse('its uuid must be a text', uuid);
-  const { untilMs } = decision;
+  const { uuid, origin, scenario, scope, type, value, untilMs } = decision;
+  const wrong =
+    textProblem('origin', origin, false) ??
+    textProblem('scenario', scenario, false) ??
+    textProblem('scope', scope, true) ??
+    textProblem('type', type, true) ??
+    textProblem('value', value, true) ??
+    textProblem('uuid', uuid ?? '', false);
+  if (wrong !== undefined) return wrong;
   if (!(Math.abs(untilMs) <= MS_MAX)) return refuse('its end must be a Unix time in milliseconds', untilMs);
   if (!mayBeLarge(decision)) return undefined;
   const bytes = itemBytes(decision);
@@ -166,8 +169,8 @@ export class Intake {
     this.scope[row] = this.#short(this.#scopes, decision.scope, 'scopes');
     this.type[row] = this.#short(this.#types, decision.type, 'types');
     this.simulated[row] = decision.simulated ? 1 : 0;
-    const uuidBytes = this.#scratch.write(jsonText(decision.uuid ?? ''));
-    const valueBytes = this.#scratch.write(jsonText(decision.value), uuidBytes);
+    const uuidBytes = writeJson(decision.uuid ?? '', this.#scratch, 0);
+    const valueBytes = writeJson(decision.value, this.#scratch, uuidBytes) - uuidBytes;
     this.#uuidBytes[row] = uuidBytes;
     this.#valueBytes[row] = valueBytes;
     this.#place[row] = this.#arena.put(this.#scratch, 0, uuidBytes + valueBytes);

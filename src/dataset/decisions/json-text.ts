@@ -23,3 +23,18 @@ export function jsonText(text: string): string {
 export function textOfJson(json: string): string {
   return json.includes('\\') ? (JSON.parse(`"${json}"`) as string) : json;
 }
+
+/** By character below 128: whether {@link jsonText} leaves it alone. */
+const IS_PLAIN: Uint8Array = Uint8Array.from({ length: 128 }, (_, code) =>
+  PLAIN.test(String.fromCharCode(code)) ? 1 : 0,
+);
+
+/** Writes {@link jsonText} of a text as UTF-8, and answers where it ends. There must be room. */
+export function writeJson(text: string, into: Buffer, at: number): number {
+  for (let index = 0; index < text.length; index++) {
+    const code = text.charCodeAt(index);
+    if (code > 127 || IS_PLAIN[code] === 0) return at + into.write(jsonText(text), at);
+    into[at + index] = code;
+  }
+  return at + text.length;
+}

@@ -264,7 +264,10 @@ export class Ledger {
 
   async #take(merge: Merge, intake: Intake, { transition, pace }: Job): Promise<void> {
     let rowsLeft = 0;
-    for (let at = 0; at < intake.size; at++) if (merge.find(intake.id[at] as number) < 0) rowsLeft++;
+    for (let at = 0; at < intake.size; at++) {
+      if (merge.find(intake.id[at] as number) < 0) rowsLeft++;
+      if (pace.due()) await pace.pause();
+    }
     await reserveRows(this.#parts, rowsLeft, pace);
     let groupsLeft = 0;
     for (let at = 0; at < intake.size; at++) {
@@ -292,7 +295,7 @@ export class Ledger {
   }
 
   /** The end of every job: what it changed becomes visible, in one step, and is told. */
-  async #settle({ transition, pace }: Job, o: { forgotten: readonly string[]; tell: boolean }): Promise<void> {
+  async #settle({ transition }: Job, o: { forgotten: readonly string[]; tell: boolean }): Promise<void> {
     await transition.settle();
     transition.apply();
     const { empty, addedCount: added, removedCount: removed, publishedCount: published } = transition;

@@ -1,36 +1,65 @@
 import type { Pace } from '../pace.ts';
 import type { Rows } from './rows.ts';
 
+/** So many are sorted in place: a few microseconds. */
+const SORTED_AT_ONCE = 32;
+
 /** Whether rows have a key each that does not fall. */
-function isSorted(rows: Uint32Array | Int32Array, keys: Float64Array): boolean {
+function isSorted(rows: Uint32Array, keys: Float64Array): boolean {
   for (let at = 1; at < rows.length; at++) {
     if ((keys[rows[at] as number] as number) < (keys[rows[at - 1] as number] as number)) return false;
   }
   return true;
 }
 
-/** Sorts rows by a column, equal ones in the order in which they came. */
-export async function sortRows<T extends Uint32Array | Int32Array>(
-  rows: T,
-  keys: Float64Array,
-  pace: Pace,
-): Promise<T> {
+function sortInPlace(rows: Uint32Array, keys: Float64Array, begin: number, end: number): void {
+  for (let at = begin + 1; at < end; at++) {
+    const row = rows[at] as number;
+    const key = keys[row] as number;
+    let to = at;
+    while (to > begin && (keys[rows[to - 1] as number] as number) > key) {
+      rows[to] = rows[to - 1] as number;
+      to--;
+    }
+    rows[to] = row;
+  }
+}
+
+/** Two runs that are sorted each, of `from`: [begin, middle) and [middle, end). */
+interface Runs {
+  readonly from: Uint32Array;
+  readonly into: Uint32Array;
+  readonly begin: number;
+  readonly middle: number;
+  readonly end: number;
+}
+
+async function mergeRuns({ from, into, begin, middle, end }: Runs, keys: Float64Array, pace: Pace): Promise<void> {
+  let left = begin;
+  let right = middle;
+  for (let at = begin; at < end; at++) {
+    const takeLeft =
+      left < middle &&
+      (right >= end || (keys[from[left] as number] as number) <= (keys[from[right] as number] as number));
+    into[at] = from[takeLeft ? left++ : right++] as number;
+    if (pace.due()) await pace.pause();
+  }
+}
+
+/** Sorts rows by a column, in slices; equal ones stay in the order in which they came. */
+export async function sortRows(rows: Uint32Array, keys: Float64Array, pace: Pace): Promise<Uint32Array> {
   if (isSorted(rows, keys)) return rows;
-  let from = rows.slice() as T;
-  let into = rows.slice() as T;
-  for (let run = 1; run < rows.length; run *= 2) {
+  let from = rows.slice();
+  let into = rows.slice();
+  for (let begin = 0; begin < rows.length; begin += SORTED_AT_ONCE) {
+    sortInPlace(from, keys, begin, Math.min(begin + SORTED_AT_ONCE, rows.length));
+    if (pace.due()) await pace.pause();
+  }
+  for (let run = SORTED_AT_ONCE; run < rows.length; run *= 2) {
     for (let begin = 0; begin < rows.length; begin += 2 * run) {
       const middle = Math.min(begin + run, rows.length);
       const end = Math.min(begin + 2 * run, rows.length);
-      let left = begin;
-      let right = middle;
-      for (let at = begin; at < end; at++) {
-        const takeLeft =
-          left < middle &&
-          (right >= end || (keys[from[left] as number] as number) <= (keys[from[right] as number] as number));
-        into[at] = from[takeLeft ? left++ : right++] as number;
-        if (pace.due()) await pace.pause();
-      }
+      await mergeRuns({ from, into, begin, middle, end }, keys, pace);
     }
     [from, into] = [into, from];
   }

@@ -1,6 +1,7 @@
 import { HeadgateError } from '../../kernel/index.ts';
-import { textOfJson } from './json-text.ts';
+import { problemOf } from './intake.ts';
 import { IDS_PER_SOURCE, type Rows } from './rows.ts';
+import type { Decision } from './types.ts';
 
 /**
  * A row as a store keeps it, little-endian:
@@ -20,22 +21,13 @@ const TEXT_BYTES_MAX = 65_535;
 /** What a record says. */
 export interface RowRecord {
   readonly source: number;
-  /** The source's own. */
-  readonly id: number;
-  readonly untilMs: number;
+  readonly decision: Decision;
   readonly toldMs: number;
   readonly added: number;
   readonly touched: number;
   readonly removed: number;
   /** When a later end that is held back is to be told; 0: none is. */
   readonly dueMs: number;
-  readonly origin: string;
-  readonly scenario: string;
-  readonly scope: string;
-  readonly type: string;
-  readonly uuid: string;
-  readonly value: string;
-  readonly simulated: boolean;
 }
 
 /** The key of a row: two rows of one id were never added by the same commit. */
@@ -43,41 +35,35 @@ export function recordKey(source: number, shownId: number, added: number): strin
   return `${source}:${shownId - source * IDS_PER_SOURCE}:${added}`;
 }
 
+/** Room for the longest record: texts of an item that has 32 KiB at most, which have no more bytes than they have in it. */
+const scratch = Buffer.alloc(64 * 1024);
+
+function putText(text: string, at: number): number {
+  const bytes = scratch.write(text, at + 2);
+  scratch.writeUInt16LE(bytes, at);
+  return at + 2 + bytes;
+}
+
 /** A row as {@link readRecord} reads it. */
-export function recordOf(rows: Rows, row: number, dueMs: number): Buffer {
+export function recordOf(rows: Rows, row: number, dueMs: number): Uint8Array {
   const source = rows.source[row] as number;
-  const { bytes, at, uuidBytes, valueBytes } = rows.textOf(row);
-  const json = Buffer.from(bytes.buffer, bytes.byteOffset + at, uuidBytes + valueBytes);
-  const texts = [
-    rows.origins.textOf(rows.origin[row] as number),
-    rows.scenarios.textOf(rows.scenario[row] as number),
-    rows.scopes.textOf(rows.scope[row] as number),
-    rows.types.textOf(rows.type[row] as number),
-    textOfJson(json.toString('utf8', 0, uuidBytes)),
-    textOfJson(json.toString('utf8', uuidBytes)),
-  ];
-  const length = texts.reduce((sum, text) => sum + 2 + Buffer.byteLength(text), TEXTS_AT);
-  const record = Buffer.alloc(length);
-  record[0] = VERSION;
-  record[1] = source;
-  record[2] = rows.simulated[row] === 1 ? SIMULATED : 0;
-  const numbers = [
-    (rows.id[row] as number) - source * IDS_PER_SOURCE,
-    rows.untilMs[row] as number,
-    rows.toldMs[row] as number,
-    rows.added[row] as number,
-    rows.touched[row] as number,
-    rows.removed[row] as number,
-    dueMs,
-  ];
-  numbers.forEach((number, index) => record.writeDoubleLE(number, NUMBERS_AT + 8 * index));
-  let to = TEXTS_AT;
-  for (const text of texts) {
-    const written = record.write(text, to + 2);
-    record.writeUInt16LE(written, to);
-    to += 2 + written;
-  }
-  return record;
+  scratch[0] = VERSION;
+  scratch[1] = source;
+  scratch[2] = rows.simulated[row] === 1 ? SIMULATED : 0;
+  scratch[3] = 0;
+  const id = (rows.id[row] as number) - source * IDS_PER_SOURCE;
+  const { untilMs, toldMs, added, touched, removed } = rows;
+  let to = scratch.writeDoubleLE(id, NUMBERS_AT);
+  for (const column of [untilMs, toldMs, added, touched, removed])
+    to = scratch.writeDoubleLE(column[row] as number, to);
+  to = scratch.writeDoubleLE(dueMs, to);
+  to = putText(rows.origins.textOf(rows.origin[row] as number), to);
+  to = putText(rows.scenarios.textOf(rows.scenario[row] as number), to);
+  to = putText(rows.scopes.textOf(rows.scope[row] as number), to);
+  to = putText(rows.types.textOf(rows.type[row] as number), to);
+  to = putText(rows.uuidOf(row), to);
+  to = putText(rows.valueOf(row), to);
+  return Uint8Array.prototype.slice.call(scratch, 0, to);
 }
 
 export function damaged(key: string, cause: string, got: string | number): HeadgateError {
@@ -88,31 +74,36 @@ export function damaged(key: string, cause: string, got: string | number): Headg
  * @param key - for the error only
  * @throws HeadgateError HG_STORE when the record is damaged, or of a later version
  */
-export function readRecord(key: string, value: Uint8Array): RowRecord {
-  const record = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+export function readRecord(key: string, bytes: Uint8Array): RowRecord {
+  const record = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (record.length < TEXTS_AT) throw damaged(key, `its record has ${TEXTS_AT} bytes at least`, record.length);
   if (record[0] !== VERSION) throw damaged(key, `its record must be of version ${VERSION}`, record[0] as number);
   const numbers = Array.from({ length: 7 }, (_, index) => record.readDoubleLE(NUMBERS_AT + 8 * index));
   if (!numbers.every(Number.isFinite)) throw damaged(key, 'its numbers must be finite', numbers.join(' '));
-  const [id, untilMs, toldMs, added, touched, removed, dueMs] = numbers as [
-    number,
-    number,
-    number,
-    number,
-    number,
-    number,
-    number,
-  ];
-  const [origin, scenario, scope, type, uuid, value_] = readTexts(key, record);
+  const [id, untilMs, toldMs, added, touched, removed, dueMs] = numbers as Seven<number>;
+  const [origin, scenario, scope, type, uuid, value] = readTexts(key, record);
   const simulated = ((record[2] as number) & SIMULATED) !== 0;
   const source = record[1] as number;
-  return {
-    ...{ source, id, untilMs, toldMs, added, touched, removed, dueMs },
-    ...{ origin, scenario, scope, type, uuid, value: value_, simulated },
+  const decision = {
+    id,
+    uuid: uuid === '' ? undefined : uuid,
+    origin,
+    scenario,
+    scope,
+    type,
+    value,
+    untilMs,
+    simulated,
   };
+  const problem = problemOf(decision);
+  if (problem !== undefined) throw damaged(key, problem.message, id);
+  return { source, decision, toldMs, added, touched, removed, dueMs };
 }
 
-function readTexts(key: string, record: Buffer): [string, string, string, string, string, string] {
+type Six<T> = [T, T, T, T, T, T];
+type Seven<T> = [...Six<T>, T];
+
+function readTexts(key: string, record: Buffer): Six<string> {
   const texts: string[] = [];
   let at = TEXTS_AT;
   for (let index = 0; index < 6; index++) {
@@ -123,5 +114,5 @@ function readTexts(key: string, record: Buffer): [string, string, string, string
     at = end;
   }
   if (at !== record.length) throw damaged(key, `its record ends at ${at}`, record.length);
-  return texts as [string, string, string, string, string, string];
+  return texts as Six<string>;
 }

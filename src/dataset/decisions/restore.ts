@@ -53,16 +53,20 @@ function take(key: string, names: Names, text: string): number {
 }
 
 function restoreRow({ rows, groups, index, agenda, tally, rules }: Parts, key: string, record: RowRecord): void {
-  const { source, id, untilMs } = record;
-  const bytes = Buffer.from(jsonText(record.uuid) + jsonText(record.value));
-  const uuidBytes = Buffer.byteLength(jsonText(record.uuid));
+  const { source, decision } = record;
+  const { id, untilMs } = decision;
+  const uuid = jsonText(decision.uuid ?? '');
+  const bytes = Buffer.from(uuid + jsonText(decision.value));
+  const uuidBytes = Buffer.byteLength(uuid);
   const head = {
-    ...{ source, id, untilMs },
-    origin: take(key, rows.origins, record.origin),
-    scenario: take(key, rows.scenarios, record.scenario),
-    scope: take(key, rows.scopes, record.scope),
-    type: take(key, rows.types, record.type),
-    simulated: record.simulated ? 1 : 0,
+    source,
+    id,
+    untilMs,
+    origin: take(key, rows.origins, decision.origin),
+    scenario: take(key, rows.scenarios, decision.scenario),
+    scope: take(key, rows.scopes, decision.scope),
+    type: take(key, rows.types, decision.type),
+    simulated: decision.simulated ? 1 : 0,
   };
   const row = rows.make(head, { bytes, at: 0, uuidBytes, valueBytes: bytes.length - uuidBytes });
   rows.added[row] = record.added;
@@ -83,9 +87,15 @@ function restoreRow({ rows, groups, index, agenda, tally, rules }: Parts, key: s
   agenda.set(row, record.toldMs < untilMs ? record.dueMs : untilMs);
 }
 
-async function fillLog({ rows, log }: Parts, pace: Pace): Promise<void> {
-  const all = Int32Array.from({ length: rows.size }, (_, row) => row);
-  const sorted = await sortRows(all, rows.changed, pace);
+function everyRow({ rows }: Parts): Uint32Array {
+  const all = new Uint32Array(rows.size);
+  for (let row = 0; row < all.length; row++) all[row] = row;
+  return all;
+}
+
+async function fillLog(parts: Parts, pace: Pace): Promise<void> {
+  const { rows, log } = parts;
+  const sorted = await sortRows(everyRow(parts), rows.changed, pace);
   await log.reserve(sorted.length, pace);
   for (const row of sorted) {
     log.stage(rows.changed[row] as number, row);

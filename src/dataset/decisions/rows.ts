@@ -16,6 +16,7 @@ const VALUE = Buffer.from('","value":"');
 const VALUE_LIVE = Buffer.from(',"value":"');
 const END = Buffer.from('"}');
 const ZERO = 0x30;
+const decoder = new TextDecoder();
 
 /** A row's own texts, as they stand in JSON: `uuidBytes` of uuid, then `valueBytes` of value, from `at` on. */
 export interface RowText {
@@ -194,8 +195,13 @@ export class Rows {
   }
 
   valueOf(row: number): string {
-    const { bytes, at, uuidBytes, valueBytes } = this.textOf(row);
-    return textOfJson(Buffer.from(bytes.buffer, at + uuidBytes, valueBytes).toString());
+    const place = this.#place[row] as number;
+    return this.#decode(place, this.#uuidBytes[row] as number, this.#valueBytes[row] as number);
+  }
+
+  /** Empty when the source gave none. */
+  uuidOf(row: number): string {
+    return this.#decode(this.#place[row] as number, 0, this.#uuidBytes[row] as number);
   }
 
   /** The row's own texts where they lie. They may move: not to be kept across an await. */
@@ -215,6 +221,11 @@ export class Rows {
   hasText(row: number, { bytes, at, uuidBytes, valueBytes }: RowText): boolean {
     if (this.#uuidBytes[row] !== uuidBytes || this.#valueBytes[row] !== valueBytes) return false;
     return this.#equals(row, 0, { bytes, at, length: uuidBytes + valueBytes });
+  }
+
+  #decode(place: number, skip: number, length: number): string {
+    const from = this.#texts.offset(place) + skip;
+    return textOfJson(decoder.decode(this.#texts.block(place).subarray(from, from + length)));
   }
 
   #equals(row: number, skip: number, other: { bytes: Uint8Array; at: number; length: number }): boolean {

@@ -1,4 +1,4 @@
-import { Pace } from '../pace.ts';
+import type { Pace } from '../pace.ts';
 import { IntList, NumberList } from './columns.ts';
 import type { Parts } from './parts.ts';
 import type { RowHead, RowText } from './rows.ts';
@@ -160,7 +160,7 @@ export class Transition {
     await this.#stage(this.#removed, false);
     await this.#stage(this.#added, true);
     await this.#stage(this.#renewed, true);
-    await order.add(Uint32Array.from(this.#added.toArray()), this.#pace);
+    await order.add(new Uint32Array(this.#added.toArray()), this.#pace);
   }
 
   /** Writes rows into the log; where they may stand there already, only those that do not. */

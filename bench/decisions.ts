@@ -8,7 +8,7 @@ import http from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { halfHits } from '../test/support/decisions.ts';
+import { halfHits } from '../test/support/decision-data.ts';
 import type { Reply } from './bare.ts';
 import {
   Bare,

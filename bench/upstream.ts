@@ -5,7 +5,7 @@
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { decisionsOf } from '../test/support/decisions.ts';
+import { decisionsOf } from '../test/support/decision-data.ts';
 
 /** What it is told. */
 export type UpstreamOrder =

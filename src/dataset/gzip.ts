@@ -49,9 +49,9 @@ export function gzipHeader(): Uint8Array {
  * const { length } = await deflateBlock(Buffer.from('event: patch\n\n'));
  * console.log(length); // 14
  */
-export function deflateBlock(bytes: Uint8Array): Promise<GzipBlock> {
+export function deflateBlock(bytes: Uint8Array, level: number = LEVEL): Promise<GzipBlock> {
   return new Promise((resolve, reject) => {
-    deflateRaw(bytes, { level: LEVEL, finishFlush: constants.Z_FULL_FLUSH }, (error, block) => {
+    deflateRaw(bytes, { level, finishFlush: constants.Z_FULL_FLUSH }, (error, block) => {
       // a copy, since what zlib hands over is a view of its 16 KiB chunk and would keep all of it alive
       if (error === null) resolve({ block: new Uint8Array(block), crc: crc32(bytes), length: bytes.length });
       else reject(error);

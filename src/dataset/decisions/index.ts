@@ -9,3 +9,5 @@ export type { LedgerOptions } from './options.ts';
 export type { Commit, CommitReport, DecisionDelta, LedgerState } from './reports.ts';
 export { IDS_PER_SOURCE, type Rows } from './rows.ts';
 export type { AddressRange, Copy, CopyPayload, Decision, Filter } from './types.ts';
+export { EMPTY_DELTA } from './small.ts';
+export { type DeltaOptions, type FullOptions, Views, type ViewsOptions } from './views.ts';

@@ -1,0 +1,111 @@
+import { Edition } from './edition.ts';
+import { buildOptions, type Making } from './full.ts';
+import { itemBytes, PageBuilder } from './page-builder.ts';
+import type { Page, Side } from './page.ts';
+import { SmallAnswer } from './small.ts';
+import { type GroupReader, inOrder } from './survivors.ts';
+import { ROWS_PER_STEP, type Work } from './work.ts';
+
+/** An answer below this is made for the moment, at once; from here on it is made of pages, and shared. */
+export const SMALL_BYTES_MAX: number = 256 * 1024;
+
+/** The rows of an answer. */
+export interface Found {
+  readonly fresh: number[];
+  readonly gone: number[];
+  /** What they take at most. */
+  bytes: number;
+}
+
+/**
+ * What a delta from a cursor tells, group by group:
+ *
+ * ```
+ *  live rows?  yes ─► the survivor, if it was touched since, or a row that would have lasted longer was removed since
+ *              no  ─► deleted, if one was removed since
+ * ```
+ *
+ * So a group is never in both. Without dedup all rows that were touched, and all that were removed.
+ *
+ * @param groupsTouched - groups with a row that was logged since; each once
+ */
+export function* findDelta(making: Making, from: number, groupsTouched: Iterable<number>): Work<Found> {
+  const found: Found = { fresh: [], gone: [], bytes: 0 };
+  let steps = 0;
+  for (const group of groupsTouched) {
+    making.groups.read(group);
+    if (making.groups.survivor !== -1) addFresh(making, from, group, found);
+    else if (making.groups.longestGoneSince !== -1) addGone(making, from, group, found);
+    if (++steps % ROWS_PER_STEP === 0) yield;
+  }
+  found.bytes = (yield* bytesOf(making, 'new', found.fresh)) + (yield* bytesOf(making, 'deleted', found.gone));
+  return found;
+}
+
+function* bytesOf(making: Making, side: Side, found: readonly number[]): Work<number> {
+  const options = buildOptions(making, side);
+  let bytes = 0;
+  for (let at = 0; at < found.length; at++) {
+    bytes += itemBytes(found[at]!, options);
+    if (at % ROWS_PER_STEP === 0) yield;
+  }
+  return bytes;
+}
+
+function addFresh({ groups, dedup }: Making, from: number, group: number, found: Found): void {
+  const { rows, survivor } = groups;
+  // whoever knew the longer one must not keep it
+  const wanted = rows.touched[survivor]! > from || outlives(groups);
+  if (wanted) found.fresh.push(survivor);
+  if (dedup) return;
+  for (let row = rows.groupHead[group]!; row !== -1; row = rows.next[row]!) {
+    if (row !== survivor && rows.touched[row]! > from && groups.isLive(row)) found.fresh.push(row);
+  }
+}
+
+function outlives({ rows, survivor, longestGoneSince }: GroupReader): boolean {
+  return longestGoneSince !== -1 && rows.untilMs[longestGoneSince]! > rows.untilMs[survivor]!;
+}
+
+function addGone({ groups, dedup }: Making, from: number, group: number, found: Found): void {
+  const { rows, longestGoneSince } = groups;
+  found.gone.push(longestGoneSince);
+  if (dedup) return;
+  for (let row = rows.groupHead[group]!; row !== -1; row = rows.next[row]!) {
+    if (row !== longestGoneSince && rows.removed[row]! > from && groups.isGone(row)) found.gone.push(row);
+  }
+}
+
+/** A small answer from what was found. */
+export function smallAnswer(making: Making, { fresh, gone, bytes }: Found): SmallAnswer {
+  const { offset, rows } = making.groups;
+  const page = (side: Side, found: number[]): Page | undefined => {
+    if (found.length === 0) return undefined;
+    // one page, whatever its size
+    const options = { ...buildOptions(making, side), fullBytes: bytes + 1, fullItems: Number.POSITIVE_INFINITY };
+    const builder = new PageBuilder(options, making.rules);
+    for (const row of found.sort((a, b) => rows.id[a]! - rows.id[b]!)) builder.add(row);
+    return builder.finish()[0];
+  };
+  return new SmallAnswer({ offset, fresh: page('new', fresh), gone: page('deleted', gone), list: false });
+}
+
+/** A large one, in pages. */
+export function* makeEdition(making: Making, { fresh, gone }: Found): Work<Edition> {
+  const { rows, offset } = making.groups;
+  return new Edition({
+    offset,
+    fresh: yield* pagesOf(making, 'new', yield* inOrder(rows, fresh)),
+    gone: yield* pagesOf(making, 'deleted', yield* inOrder(rows, gone)),
+    builtAtMs: making.nowMs,
+  });
+}
+
+function* pagesOf(making: Making, side: Side, order: ArrayLike<number>): Work<Page[]> {
+  const builder = new PageBuilder(buildOptions(making, side), making.rules);
+  for (let at = 0; at < order.length; at++) {
+    builder.add(order[at]!);
+    if (at % ROWS_PER_STEP === 0) yield;
+  }
+  return builder.finish();
+}

@@ -235,20 +235,27 @@ class NodeExchange implements Exchange {
     const length = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength;
     const all: Record<string, string> = { ...headers };
     if (status !== 204 && status !== 304) all['content-length'] ??= String(length);
-    this.#writeHead(status, all);
+    const res = this.#res;
+    if (!isHttp2(res)) res.writeHead(status, all);
+    else if (!respondWhole(res.stream, status, withoutConnection(all))) return;
     const hasBody = this.method !== 'HEAD' && length > 0 && status !== 204 && status !== 304;
-    if (hasBody) this.#res.end(body);
-    else this.#res.end();
+    const to = bodyOf(res);
+    if (hasBody) to.end(body);
+    else to.end();
   }
 
   open(status: number, headers: ReplyHeaders): Channel {
     if (!this.#mayAnswer('open')) return new DeadChannel(this.#req.httpVersionMajor === 2 ? 'h2c' : 'http1');
-    this.#writeHead(status, headers);
     const length = headers['content-length'];
     const bodyBytes = length === undefined ? undefined : Number(length);
     const res = this.#res;
     const { rawSockets, clock } = this.#context;
-    if (!isHttp2(res)) return new Http1Channel(res, res.req.socket, rawSockets, bodyBytes);
+    if (!isHttp2(res)) {
+      res.writeHead(status, headers);
+      return new Http1Channel(res, res.req.socket, rawSockets, bodyBytes);
+    }
+    // by `res`, which waits for trailers: without that, Node ends a stream that is killed as if it were whole
+    res.writeHead(status, withoutConnection(headers));
     const bodyless = this.method === 'HEAD' || status === 204 || status === 304;
     return new Http2Channel(res.stream, { rawSockets, bodyBytes, bodyless, ...(clock === undefined ? {} : { clock }) });
   }
@@ -260,17 +267,6 @@ class NodeExchange implements Exchange {
     }
     this.#answered = true;
     return true;
-  }
-
-  #writeHead(status: number, headers: ReplyHeaders): void {
-    const res = this.#res;
-    if (!isHttp2(res)) {
-      res.writeHead(status, headers);
-      return;
-    }
-    const allowed: OutgoingHttpHeaders = {};
-    for (const [name, value] of Object.entries(headers)) if (!CONNECTION_HEADERS.has(name)) allowed[name] = value;
-    res.writeHead(status, allowed);
   }
 
   #over(complete: boolean): void {
@@ -297,6 +293,23 @@ class NodeExchange implements Exchange {
       receipts.sentOverHttp1(receipt, socket, rawSockets.ofSocket(socket));
     }
   }
+}
+
+function withoutConnection(headers: ReplyHeaders): OutgoingHttpHeaders {
+  const allowed: OutgoingHttpHeaders = {};
+  for (const [name, value] of Object.entries(headers)) if (!CONNECTION_HEADERS.has(name)) allowed[name] = value;
+  return allowed;
+}
+
+/**
+ * Begins an answer that is at hand as a whole. Not by the compatibility API: it waits for trailers, and so sends the end of
+ * the body in a frame, and often a segment, of its own. A client that leaves when it has read what was announced would find
+ * that one unread, and reset the connection instead of closing it: no receipt.
+ */
+function respondWhole(stream: ServerHttp2Stream, status: number, headers: OutgoingHttpHeaders): boolean {
+  if (stream.destroyed || stream.closed) return false;
+  stream.respond({ ...headers, ':status': status });
+  return true;
 }
 
 function isHttp2(res: AnyResponse): res is Http2ServerResponse {

@@ -1,6 +1,7 @@
 import pino from 'pino';
 import type { Clock } from '../kernel/index.ts';
 import { caughtUp, delivered, failed, lost, refused } from '../protocols/launchdarkly/index.ts';
+import { logDecisions } from './decisions.ts';
 import { prettyInto } from './pretty.ts';
 import { Repeated } from './repeated.ts';
 
@@ -71,6 +72,7 @@ export function openLog(options: LogOptions): Log {
       repeatedWarn.add(`lost/${fact.environment}/${fact.route}`, { what: 'stream fell off the log', ...fact }),
     ),
   ];
+  const stopDecisions = logDecisions(logger, options.clock);
   return {
     debug: (fields, message) => logger.debug(fields, message),
     info: (fields, message) => logger.info(fields, message),
@@ -79,6 +81,7 @@ export function openLog(options: LogOptions): Log {
     close() {
       for (const stop of stops) stop();
       repeatedWarn.flush();
+      stopDecisions();
     },
   };
 }

@@ -10,6 +10,8 @@ export interface Ask {
   readonly path: string;
   /** Names in lower case. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** Sent with its length. */
+  readonly body?: string | Uint8Array;
   /** HTTP/1 only. */
   readonly version?: '1.0' | '1.1';
   /** How much of the body to read before the reader stops; everything when left out. 0 does not even read the head. */
@@ -110,6 +112,10 @@ export function connect(transport: Transport, port: number): Connection {
     : new Http2Connection(transport, port);
 }
 
+function lengthOf({ body }: Ask): Record<string, string> {
+  return body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) };
+}
+
 function hasNoBody(method: string, status: number): boolean {
   return method === 'HEAD' || status === 204 || status === 304;
 }
@@ -154,11 +160,12 @@ class Http1Connection implements Connection {
   ask(ask: Ask): Reply {
     const reply = new Reply();
     this.#asked.push({ ask, reply });
-    const headers = { host: `127.0.0.1:${this.#port}`, ...ask.headers };
+    const headers = { host: `127.0.0.1:${this.#port}`, ...lengthOf(ask), ...ask.headers };
     const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
     const version = ask.version ?? '1.1';
     if (ask.bytesMax === 0) this.#socket.pause();
     this.#socket.write(`${ask.method ?? 'GET'} ${ask.path} HTTP/${version}\r\n${lines.join('')}\r\n`);
+    if (ask.body !== undefined) this.#socket.write(ask.body);
     return reply;
   }
 
@@ -286,7 +293,9 @@ class Http2Connection implements Connection {
 
   ask(ask: Ask): Reply {
     const reply = new Reply();
-    const stream = this.#session.request({ ':method': ask.method ?? 'GET', ':path': ask.path, ...ask.headers });
+    const head = { ':method': ask.method ?? 'GET', ':path': ask.path, ...lengthOf(ask), ...ask.headers };
+    const stream = this.#session.request(head);
+    if (ask.body !== undefined) stream.end(ask.body);
     this.#streams.set(reply, stream);
     stream.on('response', (headers) => {
       const plain = Object.entries(headers).filter(([name]) => !name.startsWith(':'));

@@ -1,0 +1,23 @@
+export type {
+  BouncerKey,
+  DecisionLedger,
+  DecisionViews,
+  ForwardReply,
+  ForwardRequest,
+  FrontOptions,
+  SmallStore,
+  Upstream,
+} from './deps.ts';
+export {
+  answered,
+  cursorEvicted,
+  cursorShared,
+  delivered,
+  keyDropped,
+  keyLearned,
+  left,
+  notForwarded,
+  refused,
+  unavailable,
+} from './facts.ts';
+export { DecisionsFront, type Route } from './front.ts';

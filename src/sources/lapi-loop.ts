@@ -73,7 +73,7 @@ export class Loop {
   readonly #held: HeldRows;
   readonly #guard = new ShrinkGuard();
   readonly #waiters = new Waiters();
-  /** The scopes of which everything is held. */
+  /** The scopes of which everything is held; none before the first full copy. */
   #covered: ReadonlySet<string>;
   #wideHeld = false;
   #wideAskedAtMs: number | undefined;
@@ -114,10 +114,10 @@ export class Loop {
 
   get state(): LapiState {
     const { ageMs } = this;
-    if (!this.#loaded || ageMs === undefined) return this.#guard.doubts ? 'doubtful' : 'starting';
-    const isOld = ageMs > Math.max(STALE_MS_MIN, STALE_INTERVALS * this.#options.intervalMs);
-    if (this.#failure !== undefined || isOld) return 'stale';
-    return this.#guard.doubts ? 'doubtful' : 'current';
+    const isOld = (ageMs ?? 0) > Math.max(STALE_MS_MIN, STALE_INTERVALS * this.#options.intervalMs);
+    if (this.#covered.size > 0 && (this.#failure !== undefined || isOld)) return 'stale';
+    if (this.#guard.doubts) return 'doubtful';
+    return this.#loaded ? 'current' : 'starting';
   }
 
   start(): void {
@@ -142,7 +142,7 @@ export class Loop {
   holdWide(): true | Promise<boolean> {
     this.#wideAskedAtMs = this.#options.clock.now();
     if (this.#wideHeld) return true;
-    if (this.#stopped) return Promise.resolve(false);
+    if (this.#stopped || this.#failure !== undefined) return Promise.resolve(false);
     this.resync('simulated decisions that were asked for');
     return this.#waiters.add({ scopes: [], wide: true });
   }
@@ -299,6 +299,8 @@ export class Loop {
     const before = this.#failure;
     this.#failure = error;
     if (before === undefined) this.#failedAtMs = clock.now();
+    // they have no other bound: the next attempt may be a minute away
+    this.#waiters.settle(false, ({ wide }) => wide);
     if (before?.failure !== failure) listener.failed(error, { retryMs });
   }
 }

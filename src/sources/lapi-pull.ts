@@ -58,9 +58,9 @@ const REMOVED_IDS_MAX = 200_000;
 const WIDE_ROWS_MAX = 200_000;
 /** A delta that drips for longer is asked for anew; a full answer may take as long as it needs. */
 const DELTA_MS_MAX = 120_000;
-/** Whole seconds are rounded at either end of a difference, and clocks are no better than this. */
+/** Whole seconds are rounded at either end of a difference. */
 const ROUNDING_MS = 1500;
-/** What an answer is taken to need at least while it has not ended. */
+/** Clocks are set right a little at a time, by some seconds an hour. */
 const LAG_MS_MIN = 10_000;
 /** What was restored was told by an answer of which we know nothing any more. */
 const RESTORED_LAG_MS = 60_000;
@@ -102,8 +102,8 @@ export class Puller {
     const beganMs = clock.now();
     const target = `/v1/decisions/stream?startup=true&dedup=false&scopes=${scopes}`;
     const reply = await this.#ask(target);
-    const toleranceMs = Math.max(this.#lagMs, 2 * (clock.now() - beganMs)) + ROUNDING_MS;
-    const read = ledger.begin(source, { toleranceMs, simulatedToo: wide !== undefined });
+    const options = { toleranceMs: this.#lagMs + ROUNDING_MS, simulatedToo: wide !== undefined };
+    const read = ledger.begin(source, options);
     try {
       const removedIds = new Set<number>();
       let [got, unusable, bytes] = [0, 0, 0];
@@ -119,7 +119,10 @@ export class Puller {
       }
       // what only the wide answer has is not enforced
       for (const decision of wide?.values() ?? []) read.add({ ...decision, simulated: true });
-      return { read, got: got + (wide?.size ?? 0), removedIds, unusable, bytes, ms: clock.now() - beganMs };
+      const ms = clock.now() - beganMs;
+      // ends are compared at the commit, and only now is it known how late they may be
+      options.toleranceMs = Math.max(this.#lagMs, ms) + ROUNDING_MS;
+      return { read, got: got + (wide?.size ?? 0), removedIds, unusable, bytes, ms };
     } catch (thrown) {
       read.abandon();
       throw thrown;
@@ -166,7 +169,8 @@ export class Puller {
     const reply = await client.request({ method: 'GET', target, headers, decode: true, ...bound });
     if (reply.status === 200) return reply;
     const got = `${reply.status} ${await complaintOf(reply)}`.trim();
-    if (reply.status === 403) throw this.#failure('refused', `it refuses our key, got ${got}`);
+    if (reply.status === 403)
+      throw this.#failure('refused', `it refuses our key (is it in cscli bouncers list?), got ${got}`);
     const retryAfterMs = 1000 * (Number.parseInt(reply.headers['retry-after'] ?? '', 10) || 0);
     throw this.#failure('status', `expected 200, got ${got}`, retryAfterMs);
   }

@@ -16,7 +16,7 @@ export interface ScheduleOptions {
 }
 
 /** From here on a delta is a bulk import, of which the cursor of a local API may have lost a part. */
-export const BULK_ROWS_MIN = 1000;
+const BULK_ROWS_MIN = 1000;
 /** A transaction that was under way during the first resync is over by then. */
 const ONCE_MORE_MS = 60_000;
 /** Unknown deletions may be ordinary, of what came and went between two polls: they ask for no pull sooner after the last. */

@@ -143,7 +143,7 @@ const FAULTS: readonly (readonly [string, Fault, string])[] = [
   [
     'refuses our key',
     { kind: 'status', status: 403, message: 'access forbidden' },
-    'it refuses our key, got 403 "access forbidden"',
+    'it refuses our key (is it in cscli bouncers list?), got 403 "access forbidden"',
   ],
 ];
 
@@ -238,6 +238,43 @@ describe('a local API', () => {
     expect(rig.ledger.offset).toBe(1);
   });
 
+  // fails when the tolerance does not grow with how long an answer took, or is the same for the one after a slow one
+  it('may take its time to answer without seeming to change when decisions end', async () => {
+    const rig = await Rig.open();
+    rig.lapi.addMany(3);
+    rig.source.resync('a test');
+    const slowly = async (ms: number): Promise<void> => {
+      const before = rig.reports.length;
+      rig.lapi.next('stream', { kind: 'hold', bytes: 20 });
+      rig.source.start();
+      rig.source.resync('a test');
+      await until('the question', () => rig.lapi.held === 1);
+      rig.clock.advance(ms);
+      rig.lapi.release();
+      await until('the report', () => rig.reports.length > before);
+    };
+    await slowly(25_000);
+    await slowly(0);
+    await slowly(50_000);
+    await slowly(0);
+    expect(rig.reports.map(({ ms }) => ms)).toEqual([25_000, 0, 50_000, 0]);
+    expect(rig.ledger.offset).toBe(1);
+    // the nearest of all bounds is kept
+    const { rows } = rig.ledger;
+    expect((rows.untilMs[0] as number) - WALL_MS - 1000).toBe(4 * 3_600_000 + 500);
+  });
+
+  it('may have decisions that cannot be held: the others are', async () => {
+    const rig = await Rig.open();
+    rig.lapi.add({}, { value: '' }, { scenario: 'x'.repeat(40_000) }, {});
+    await rig.load();
+    expect(rig.values).toEqual(['10.0.0.1', '10.0.0.4']);
+    expect(rig.reports[0]).toMatchObject({ decisions: 2, unusable: 2 });
+    rig.lapi.add({ scope: 'Ip', value: '' }, {});
+    await rig.pass(INTERVAL_MS);
+    expect(rig.values).toEqual(['10.0.0.1', '10.0.0.4', '10.0.0.6']);
+  });
+
   it('is asked at once when somebody says so', async () => {
     const rig = await Rig.open();
     await rig.load();
@@ -264,6 +301,7 @@ describe('a local API', () => {
     [{ intervalMs: 999 }, 'intervalMs must be at least 1000, got 999'],
     [{ intervalMs: Number.NaN }, 'intervalMs must be at least 1000, got NaN'],
     [{ resyncMs: 9999 }, 'resyncMs must be at least intervalMs, got 9999'],
+    [{ key: 'one\ntwo' }, 'its key must be one line of Latin characters, got one of 7'],
     [{ url: 'host:8080' }, 'its URL must begin with http:// or https://, got host:'],
   ])('cannot be used with %o', async (options, cause) => {
     const lapi = await FakeLapi.start();
@@ -360,6 +398,20 @@ describe('an outage', () => {
     expect(rig.source.status()).toMatchObject({ state: 'current', ageMs: 0 });
   });
 
+  it('at a start is one as well when a store brought something back', async () => {
+    const first = await Rig.open();
+    first.lapi.addMany(3);
+    await first.load();
+    await first.source.stop();
+    const rig = new Rig(first.lapi, first.clock, { ledger: first.ledger });
+    opened.push(rig);
+    expect(rig.source.status()).toMatchObject({ state: 'starting', decisions: 3 });
+    rig.lapi.next('stream', { kind: 'status', status: 503 });
+    rig.source.start();
+    await until('a failure', () => rig.told.length === 1);
+    expect(rig.source.status()).toMatchObject({ state: 'stale', ageMs: undefined, decisions: 3 });
+  });
+
   it('is told again when its cause becomes another', async () => {
     const rig = await Rig.open();
     await rig.load();
@@ -370,7 +422,7 @@ describe('an outage', () => {
     expect(rig.told).toHaveLength(2);
     await rig.passToFailure(3000);
     expect(rig.told).toHaveLength(3);
-    expect(rig.told[2]).toMatch(/^failed, again in 45000: .* it refuses our key, got 403/);
+    expect(rig.told[2]).toMatch(/^failed, again in 45000: .* it refuses our key /);
     await rig.passToFailure(45_000);
     await rig.pass(45_000);
     expect(rig.told).toHaveLength(5);
@@ -754,6 +806,18 @@ describe('simulated decisions', () => {
     rig.lapi.add(...Array.from({ length: 33 }, (_, index) => ({ scope: `scope-${index}`, value: 'x' })));
     expect(await rig.source.holdWide()).toBe(false);
     expect(rig.source.status()).toMatchObject({ state: 'current', lastError: undefined });
+  });
+
+  it('cannot be had while the local API fails', async () => {
+    const rig = await Rig.open();
+    rig.lapi.ail('stream', { kind: 'status', status: 503 });
+    const early = rig.source.holdWide();
+    rig.source.start();
+    expect(await early).toBe(false);
+    expect(await rig.source.holdWide()).toBe(false);
+    rig.lapi.heal();
+    await rig.pass(1500);
+    expect(await rig.source.holdWide()).toBe(true);
   });
 
   it('do not look like a shrink when they are not asked for any more', async () => {

@@ -81,24 +81,19 @@ const PULL_SOCKETS_MAX = 2;
  * Throws HG_OPTION on settings that cannot be used.
  *
  * @example
- * import { createServer } from 'node:http';
- * import type { AddressInfo } from 'node:net';
- * import { systemClock } from '../kernel/index.ts';
- * import { Ledger } from '../dataset/decisions/index.ts';
- *
- * const upstream = createServer((_, response) => response.end('{"new": [], "deleted": []}'));
- * await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve));
- * const lapi = openLapi({
- *   name: 'local', source: 0, url: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`, key: 'secret',
- *   intervalMs: 10_000, resyncMs: 3_600_000, scopes: [], ledger: new Ledger(), clock: systemClock, wallNow: Date.now,
- *   userAgent: 'headgate/1.0.0',
- *   listener: { loaded() {}, resynced() {}, failed() {}, recovered() {}, doubtful() {} },
- * });
- * lapi.start();
- * await lapi.loaded;
- * console.log(lapi.status().state); // current
- * await lapi.stop();
- * upstream.close();
+ * ```ts no-run
+ * async function follow(ledger: LapiOptions['ledger']): Promise<LapiSource> {
+ *   const lapi = openLapi({
+ *     name: 'local', source: 0, url: 'http://127.0.0.1:8080', key: 'the key of our bouncer there', scopes: ['username'],
+ *     intervalMs: 10_000, resyncMs: 3_600_000, ledger, clock: systemClock, wallNow: Date.now, userAgent: 'headgate/1.0.0',
+ *     listener: { loaded() {}, resynced() {}, recovered() {}, doubtful() {}, failed: ({ message }) => console.log(message) },
+ *   });
+ *   lapi.start();
+ *   await lapi.loaded;
+ *   console.log(lapi.status().state); // current
+ *   return lapi;
+ * }
+ * ```
  */
 export function openLapi(options: LapiOptions): LapiSource {
   check(options);
@@ -139,7 +134,10 @@ export function openLapi(options: LapiOptions): LapiSource {
   };
 }
 
-function check({ name, intervalMs, resyncMs }: LapiOptions): void {
+/** What a header may hold (RFC 9110 section 5.5). */
+const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
+
+function check({ name, intervalMs, resyncMs, key }: LapiOptions): void {
   const refuse = (cause: string): never => {
     throw new HeadgateError('HG_OPTION', `Cannot use the local API ${name}: ${cause}`);
   };
@@ -149,4 +147,6 @@ function check({ name, intervalMs, resyncMs }: LapiOptions): void {
   if (!(resyncMs >= intervalMs && resyncMs < Number.POSITIVE_INFINITY)) {
     refuse(`resyncMs must be at least intervalMs, got ${resyncMs}`);
   }
+  // the key itself is not shown: messages end up in logs
+  if (!FIELD_VALUE.test(key)) refuse(`its key must be one line of Latin characters, got one of ${key.length}`);
 }

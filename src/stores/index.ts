@@ -1,3 +1,12 @@
+export {
+  type CursorStore,
+  DecisionKeeper,
+  type KeeperOptions,
+  type KeptLedger,
+  type KeyStore,
+  type Records,
+  type Restored,
+} from './decisions.ts';
 export { type LmdbOptions, openLmdbStore } from './lmdb.ts';
 export { openMemoryStore } from './memory.ts';
 export type { Entry, Store, Write } from './store.ts';

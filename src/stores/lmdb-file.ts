@@ -23,6 +23,12 @@ export type FileRequest =
   | { readonly act: 'abort' }
   | { readonly act: 'close' };
 
+/**
+ * What was read of the file stays in the process's resident set, and what a transaction allocated with LMDB, until the
+ * file is closed. So it is opened anew, which takes a millisecond, after this much.
+ */
+const TOUCHED_BYTES_MAX = 16 * 1024 * 1024;
+
 interface Transaction {
   /** Settles when the transaction has ended. */
   readonly done: Promise<unknown>;
@@ -39,6 +45,10 @@ export class LmdbFile {
   #owner = '';
   #db: RootDatabase<Buffer, Buffer> | undefined;
   #transaction: Transaction | undefined;
+  /** Whether the file must be looked at before LMDB opens it: what this process closed itself is as it was. */
+  #isSuspect = true;
+  /** How many bytes were read or written since the file was opened. */
+  #touchedBytes = 0;
 
   /** Does what is asked; answers a pack for `get` and `page`. Throws HG_STORE. */
   async handle(request: FileRequest): Promise<Uint8Array<ArrayBuffer> | undefined> {
@@ -46,10 +56,11 @@ export class LmdbFile {
       case 'open':
         this.#path = request.path;
         this.#owner = request.owner;
-        return this.#reading('open', () => this.#open(true));
+        return this.#reading('open', () => this.#open('first'));
       case 'get':
         return this.#reading('read', () => this.#get(Buffer.from(request.key)));
       case 'page':
+        await this.#letGo();
         return this.#reading('read', () => this.#page(request));
       case 'begin':
         return this.#writing(() => this.#begin());
@@ -81,16 +92,21 @@ export class LmdbFile {
       await this.#abort();
       // after some failures LMDB refuses everything until it is opened anew
       await this.#close();
+      this.#isSuspect = true;
       throw error;
     }
   }
 
   #opened(): RootDatabase<Buffer, Buffer> {
-    if (this.#db === undefined) this.#open(false);
+    if (this.#db === undefined) this.#open('again');
     return this.#db as RootDatabase<Buffer, Buffer>;
   }
 
-  #open(take: boolean): undefined {
+  async #letGo(): Promise<void> {
+    if (this.#touchedBytes > TOUCHED_BYTES_MAX) await this.#close();
+  }
+
+  #open(time: 'first' | 'again'): undefined {
     const data = join(this.#path, 'data.mdb');
     try {
       mkdirSync(this.#path, { recursive: true });
@@ -98,7 +114,7 @@ export class LmdbFile {
     } catch (thrown) {
       throw this.#error('open', thrown, ADVICE_PATH);
     }
-    const damage = damageOf(data);
+    const damage = this.#isSuspect ? damageOf(data) : undefined;
     if (damage !== undefined) throw this.#error('open', `${data} is damaged: ${damage}`, ADVICE_DAMAGED);
     const db = open<Buffer, Buffer>({
       path: this.#path,
@@ -109,14 +125,17 @@ export class LmdbFile {
       overlappingSync: false,
     });
     this.#db = db;
+    this.#touchedBytes = 0;
     try {
       this.#checkFormat(db);
-      if (take) db.transactionSync(() => db.putSync(OWNER_KEY, valueInFile(OWNER_KEY, Buffer.from(this.#owner))));
+      if (time === 'first')
+        db.transactionSync(() => db.putSync(OWNER_KEY, valueInFile(OWNER_KEY, Buffer.from(this.#owner))));
     } catch (thrown) {
       this.#db = undefined;
       void db.close();
       throw thrown;
     }
+    this.#isSuspect = false;
     return undefined;
   }
 
@@ -164,6 +183,7 @@ export class LmdbFile {
       packer.addEntry(key, value);
       if (packer.full) break;
     }
+    this.#touchedBytes += packer.size;
     return packer.take();
   }
 
@@ -183,6 +203,7 @@ export class LmdbFile {
   #put(pack: Uint8Array): void {
     const db = this.#opened();
     if (this.#transaction === undefined) throw new Error('there is no transaction');
+    this.#touchedBytes += pack.length;
     eachRecord(pack, (key, framed) => {
       if (framed === undefined) {
         db.removeSync(key);
@@ -199,6 +220,7 @@ export class LmdbFile {
     this.#transaction = undefined;
     transaction.end(undefined);
     await transaction.done;
+    await this.#letGo();
   }
 
   async #abort(): Promise<undefined> {

@@ -26,7 +26,7 @@ const WITH_KEY = 1;
 const NOTHING = 0xffffffff;
 const HEAD_BYTES = 6;
 /** Large enough that handing one over costs little per entry, small enough to be a slice of the event loop. */
-const PACK_BYTES = 128 * 1024;
+const PACK_BYTES = 256 * 1024;
 
 const LONE_SURROGATE = /\p{Surrogate}/u;
 const NONE = Buffer.alloc(0);
@@ -45,7 +45,9 @@ interface StoredKey {
 function storedKey(table: string, key: string): StoredKey {
   const bytes = Buffer.from(`${table}\0${key}`);
   const prefixBytes = table.length + 1;
-  if (bytes.length - prefixBytes <= KEY_BYTES_MAX && !LONE_SURROGATE.test(key)) return { bytes, whole: NONE };
+  const isAscii = bytes.length === prefixBytes + key.length;
+  if (bytes.length - prefixBytes <= KEY_BYTES_MAX && (isAscii || !LONE_SURROGATE.test(key)))
+    return { bytes, whole: NONE };
   const whole = Buffer.from(key, 'utf16le');
   const hash = createHash('sha256').update(whole).digest();
   const head = bytes.subarray(0, prefixBytes + KEY_BYTES_MAX);
@@ -94,6 +96,11 @@ export class Packer {
   /** Whether there is enough for a pack to be handed over. */
   get full(): boolean {
     return this.#used >= PACK_BYTES;
+  }
+
+  /** Bytes of what was added. */
+  get size(): number {
+    return this.#used;
   }
 
   /** Adds a change. */
@@ -164,7 +171,7 @@ export function eachRecord(pack: Uint8Array, visit: (key: Buffer, framed: Buffer
   }
 }
 
-/** Turns the packs of a table, in their order, into its entries. */
+/** Turns the packs of a table, in their order, into its entries. Their values are parts of the packs. */
 export class Unpacker {
   readonly #prefixBytes: number;
   /** Long keys that begin alike: the file has them in the order of their hashes. */
@@ -180,7 +187,7 @@ export class Unpacker {
     const entries: Entry[] = [];
     eachRecord(pack, (key, framed) => {
       if (framed === undefined) return;
-      const value = Uint8Array.from(valueOf(framed));
+      const value = valueOf(framed);
       if (framed[CRC_BYTES] === PLAIN) {
         this.#release(entries);
         entries.push([key.toString('utf8', this.#prefixBytes), value]);

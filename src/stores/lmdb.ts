@@ -73,15 +73,16 @@ class LmdbStore implements Store {
     const unpacker = new Unpacker(table);
     const to = prefixOf(table);
     to[to.length - 1] = 1;
-    let from: Uint8Array = prefixOf(table);
-    for (let isAfter = false; ; isAfter = true) {
-      const start = from;
-      const pack = await this.#inTurn(() => this.#thread.call({ act: 'page', from: start, isAfter, to }));
-      if (pack === undefined || pack.length === 0) break;
-      eachRecord(pack, (key) => {
-        from = key;
-      });
-      from = Uint8Array.from(from);
+    const page = (from: Uint8Array, isAfter: boolean): Promise<Uint8Array | undefined> => {
+      const pack = this.#inTurn(() => this.#thread.call({ act: 'page', from, isAfter, to }));
+      // seen when its turn comes, unless the reader has stopped
+      pack.catch(() => {});
+      return pack;
+    };
+    let next = page(prefixOf(table), false);
+    for (let pack = await next; pack !== undefined && pack.length > 0; pack = await next) {
+      // read while this one is used
+      next = page(lastKeyOf(pack), true);
       const entries = unpacker.take(pack);
       if (entries.length > 0) yield entries;
     }
@@ -96,7 +97,7 @@ class LmdbStore implements Store {
     let value: Uint8Array | undefined;
     if (pack !== undefined) {
       eachRecord(pack, (_key, framed) => {
-        if (framed !== undefined) value = Uint8Array.from(valueOf(framed));
+        if (framed !== undefined) value = valueOf(framed);
       });
     }
     return value;
@@ -142,6 +143,14 @@ class LmdbStore implements Store {
       throw thrown;
     }
   }
+}
+
+function lastKeyOf(pack: Uint8Array): Uint8Array {
+  let last: Uint8Array = pack;
+  eachRecord(pack, (key) => {
+    last = key;
+  });
+  return Uint8Array.from(last);
 }
 
 /** The packs of one write, a few of them ahead of the thread. */

@@ -33,7 +33,7 @@ class MemoryStore implements Store {
       const group: Entry[] = [];
       for (const key of keys.slice(at, at + GROUP_ENTRIES)) {
         const value = this.#tables.get(table)?.get(key);
-        if (value !== undefined) group.push([key, Uint8Array.from(value)]);
+        if (value !== undefined) group.push([key, new Uint8Array(value)]);
       }
       if (group.length > 0) yield group;
     }
@@ -45,7 +45,7 @@ class MemoryStore implements Store {
     await this.#turn;
     this.#checkOpen();
     const value = this.#tables.get(table)?.get(key);
-    return value === undefined ? undefined : Uint8Array.from(value);
+    return value === undefined ? undefined : new Uint8Array(value);
   }
 
   write(writes: Iterable<Write>): Promise<void> {
@@ -66,7 +66,7 @@ class MemoryStore implements Store {
     const copies: Write[] = [];
     for (const write of writes) {
       checkWrite(write);
-      copies.push({ ...write, value: write.value === undefined ? undefined : Uint8Array.from(write.value) });
+      copies.push({ ...write, value: write.value === undefined ? undefined : new Uint8Array(write.value) });
       if (slices.due()) await slices.pause();
     }
     // nothing that can fail or wait from here on: readers see all of it or nothing

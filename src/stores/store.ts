@@ -24,7 +24,7 @@ export interface Store {
    * well-formed Unicode is not defined).
    *
    * Each group is read at a moment of its own: what is written meanwhile may be in it or not, and what is not touched
-   * meanwhile is in exactly one group.
+   * meanwhile is in exactly one group. Values may share memory with others of their group: copy those that are kept.
    */
   entries(table: string): AsyncIterable<readonly Entry[]>;
   /** The value of a key, of its own; undefined when there is none. */

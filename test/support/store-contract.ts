@@ -113,11 +113,14 @@ export function storeContract(name: string, kind: StoreKind): void {
     };
 
     describeValues(() => store);
+    describeBounds(() => store);
     describeWrites(() => store);
+    describeWholeness(() => store);
+    describeModel(() => store);
     describeReaders(() => store);
     describeEnd(() => store);
     describe('what is opened again', () => {
-      it(kind.keeps ? 'holds what was written' : 'is empty', async () => {
+      it(`${kind.keeps ? 'holds what was written' : 'is empty'}`, async () => {
         await store.write([put('a', '1'), put('b', '2'), del('a'), put('c', '3', 'others')]);
         await reopened();
         expect(await contentOf(store)).toEqual(kind.keeps ? [['b', '2']] : []);
@@ -180,7 +183,11 @@ function describeValues(store: () => Store): void {
       await store().write(ILL_FORMED_KEYS.map((key) => del(key)));
       expect(await contentOf(store())).toEqual([]);
     });
+  });
+}
 
+function describeBounds(store: () => Store): void {
+  describe('tables, keys and values', () => {
     it('of one table are not seen in another', async () => {
       const tables = ['a', 'a-b', 'a0', 'ab', 'b', 'x'.repeat(32)];
       await store().write(tables.flatMap((table) => [put('k', table, table), put('\0', table, table)]));
@@ -244,9 +251,13 @@ function describeWrites(store: () => Store): void {
       expect(Buffer.from((await read) ?? '').toString()).toBe('49');
       expect(await contentOf(store())).toHaveLength(51);
     });
+  });
+}
 
+function describeWholeness(store: () => Store): void {
+  describe('all of a write', () => {
     // Fails when the abort of a transaction is removed from LmdbStore, or when MemoryStore puts while it reads.
-    it('that fails in its middle leaves nothing, and the next one is done', async () => {
+    it('is gone when it fails in its middle, and the next one is done', async () => {
       await store().write([put('a', 'old')]);
       function* writes(): Generator<Write> {
         yield put('a', 'new');
@@ -285,8 +296,12 @@ function describeWrites(store: () => Store): void {
       await writing;
       expect(new Set((await contentOf(store())).map(([, text]) => text))).toEqual(new Set(['5']));
     });
+  });
+}
 
-    it('does to the tables what it does to maps, whatever is written', async () => {
+function describeModel(store: () => Store): void {
+  describe('any writes', () => {
+    it('do to the tables what they do to maps', async () => {
       const key = fc.oneof(
         fc.constantFrom('a', 'b', '\0', 'x'.repeat(1901)),
         fc.string({ unit: 'binary', maxLength: 4 }),

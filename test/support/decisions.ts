@@ -1,90 +1,230 @@
-import type { ImportedDecision } from './lapi.ts';
+import { createHash } from 'node:crypto';
+import { Limiter, type LimiterOptions } from '../../src/admission/index.ts';
+import {
+  type Decision,
+  Ledger,
+  type LedgerOptions,
+  Views,
+  type ViewsOptions,
+} from '../../src/dataset/decisions/index.ts';
+import { Deliveries, type DeliveriesOptions, setLowWater, type Transport } from '../../src/delivery/index.ts';
+import { type Clock, FakeClock, systemClock } from '../../src/kernel/index.ts';
+import { DecisionsFront, type FrontOptions } from '../../src/protocols/crowdsec/index.ts';
+import { Server, type ServerOptions } from '../../src/server/index.ts';
+import { turns, until } from './conditions.ts';
+import { type Ask, type Connection, connect, type Reply } from './connections.ts';
+import { selfSigned } from './tls.ts';
 
-const SCENARIOS = [
-  'crowdsecurity/ssh-bf',
-  'crowdsecurity/ssh-slow-bf',
-  'crowdsecurity/http-probing',
-  'crowdsecurity/http-crawl-non_statics',
-  'crowdsecurity/http-bad-user-agent',
-  'crowdsecurity/http-path-traversal-probing',
-  'crowdsecurity/http-backdoors-attempts',
-  'crowdsecurity/apache_log4j2_cve-2021-44228',
-  'crowdsecurity/http-wordpress-scan',
-  'crowdsecurity/thinkphp-cve-2018-20062',
-  'crowdsecurity/CVE-2022-26134',
-  'crowdsecurity/postfix-spam',
-  'http:exploit',
-  'http:bruteforce',
-  'firehol_cruzit_web_attacks',
-  'tor-exit-nodes',
-];
-const HOURS = { from: 30, to: 168 };
-/** Addresses from 12.0.0.0 on are random, those of 11.0.0.0/8 follow one another: `hitsOf` knows them. */
-const SEQUENTIAL = 11 << 24;
-const RANDOM = { from: 12 * 2 ** 24, to: 224 * 2 ** 24 };
+/** How a front is set up. Whatever is left out is as `limits: auto` would have it, with few slots. */
+export interface DecisionsOptions {
+  readonly transport?: Transport;
+  readonly clock?: Clock;
+  /** Where the wall clock begins, Unix time in milliseconds; it goes on with the clock. Default now. */
+  readonly wallMs?: number;
+  /** `off`: nothing is limited and nobody is cut. */
+  readonly limits?: Partial<LimiterOptions> | 'off';
+  readonly deliveries?: DeliveriesOptions;
+  readonly front?: Partial<FrontOptions>;
+  readonly ledger?: LedgerOptions;
+  readonly views?: Partial<ViewsOptions>;
+  readonly server?: Partial<ServerOptions>;
+}
 
-/** Random numbers that are the same for the same seed, on every machine (mulberry32). */
-export class Numbers {
-  #state: number;
+/** What a decision of a test is like, unless the test says otherwise. */
+const ORDINARY = {
+  uuid: undefined,
+  origin: 'cscli',
+  scenario: 'manual ban',
+  scope: 'Ip',
+  type: 'ban',
+  simulated: false,
+};
 
-  constructor(seed: number) {
-    this.#state = seed;
+const HOUR_MS = 3_600_000;
+const TOLERANCE_MS = 2000;
+
+/** The key that requests of tests are sent with, and what the front calls its bouncer. */
+export const KEY = 'test-key';
+export const BOUNCER = 'test-bouncer';
+
+export function sha512(key: string): string {
+  return createHash('sha512').update(key).digest('hex');
+}
+
+/** A front behind a server of its own, in this process. */
+export class Decisions {
+  readonly front: DecisionsFront;
+  readonly ledger: Ledger;
+  readonly views: Views;
+  readonly limiter: Limiter;
+  readonly deliveries: Deliveries;
+  readonly server: Server;
+  readonly port: number;
+  readonly transport: Transport;
+  readonly clock: Clock;
+  /** To be set by tests in which it matters. */
+  readonly wall: { now: () => number };
+  /** What routes threw: faults of ours. */
+  readonly failures: unknown[];
+  readonly #connections: Connection[] = [];
+
+  constructor(parts: Parts & { server: Server; failures: unknown[]; transport: Transport }, port: number) {
+    this.front = parts.front;
+    this.ledger = parts.ledger;
+    this.views = parts.views;
+    this.limiter = parts.limiter;
+    this.deliveries = parts.deliveries;
+    this.server = parts.server;
+    this.clock = parts.clock;
+    this.wall = parts.wall;
+    this.failures = parts.failures;
+    this.transport = parts.transport;
+    this.port = port;
   }
 
-  /** One of `from` … `to - 1`. */
-  between(from: number, to: number): number {
-    this.#state = (this.#state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(this.#state ^ (this.#state >>> 15), this.#state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    const share = ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-    return from + Math.floor(share * (to - from));
+  /** A decision that ends in four hours. */
+  decision(id: number, value: string, more: Partial<Decision> = {}): Decision {
+    return { ...ORDINARY, id, value, untilMs: this.wall.now() + 4 * HOUR_MS, ...more };
   }
 
-  /** True with this probability. */
-  chance(probability: number): boolean {
-    return this.between(0, 1_000_000) < probability * 1_000_000;
+  /** Everything that a source holds. */
+  async load(decisions: Iterable<Decision>, source = 0): Promise<void> {
+    const read = this.ledger.begin(source, { toleranceMs: TOLERANCE_MS, simulatedToo: true });
+    for (const decision of decisions) read.add(decision);
+    await read.commit(this.wall.now());
+  }
+
+  async patch(added: readonly Decision[], removedIds: readonly number[] = [], source = 0): Promise<void> {
+    await this.ledger.patch(source, { added, removedIds }, { nowMs: this.wall.now(), toleranceMs: TOLERANCE_MS });
+  }
+
+  /** Opens a connection; one that the test does not close is closed with the server. */
+  connect(): Connection {
+    const connection = connect(this.transport, this.port);
+    this.#connections.push(connection);
+    return connection;
+  }
+
+  /** Asks on a connection of its own. */
+  ask(path: string, more: Omit<Ask, 'path'> = {}, connection: Connection = this.connect()): Reply {
+    return connection.ask({ ...more, path, headers: { 'x-api-key': KEY, ...more.headers } });
+  }
+
+  /** Asks, and waits for the whole answer. */
+  get(path: string, headers: Readonly<Record<string, string>> = {}, connection?: Connection): Promise<Reply> {
+    return this.ask(path, { headers }, connection).whole();
+  }
+
+  /** Waits until it is known of every answer so far whether it was received. */
+  receipts(): Promise<void> {
+    return until('receipts', () => this.server.receipts.pending === 0);
+  }
+
+  /**
+   * Lets time pass on a fake clock, in steps small enough for every timer, with the event loop turning in between: what
+   * a reader has taken is known before the next step.
+   */
+  async pass(ms: number, stepMs = 250): Promise<void> {
+    if (!(this.clock instanceof FakeClock)) throw new Error('Cannot let time pass: it needs a fake clock');
+    for (let leftMs = ms; leftMs > 0; leftMs -= stepMs) {
+      this.clock.advance(Math.min(stepMs, leftMs));
+      await turns(4);
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.server.stopAccepting();
+    this.limiter.close();
+    for (const connection of this.#connections) connection.leave();
+    this.deliveries.shutdown();
+    this.front.close();
+    this.server.closeIdle();
+    const { listening } = this.server;
+    if (listening.listening) await new Promise((resolve) => listening.once('close', resolve));
   }
 }
 
-/** An IPv4 address from its number. */
-export function ipv4Of(number: number): string {
-  return [24, 16, 8, 0].map((shift) => (number >>> shift) & 255).join('.');
+interface Parts {
+  readonly front: DecisionsFront;
+  readonly ledger: Ledger;
+  readonly views: Views;
+  readonly limiter: Limiter;
+  readonly deliveries: Deliveries;
+  readonly clock: Clock;
+  readonly wall: { now: () => number };
 }
 
-/**
- * As many different decisions as asked for, of the kinds that a community blocklist has: nine in ten single IPv4 addresses,
- * some IPv6 addresses, some networks, a few captchas. The same seed gives the same decisions. Every value is written in the
- * one form that all programs write it in.
- */
-export function decisionsOf({ count, seed = 42 }: { count: number; seed?: number }): ImportedDecision[] {
-  const numbers = new Numbers(seed);
-  const found = new Map<string, ImportedDecision>();
-  const add = (scope: string, value: string): void => {
-    if (found.has(value)) return;
-    const duration = `${numbers.between(HOURS.from, HOURS.to + 1)}h`;
-    const reason = SCENARIOS[numbers.between(0, SCENARIOS.length)] ?? '';
-    found.set(value, { duration, reason, scope, type: numbers.chance(0.97) ? 'ban' : 'captcha', value });
-  };
-  for (let at = 0; at < Math.floor(count / 10); at++) add('ip', ipv4Of(SEQUENTIAL + 2 * at));
-  const group = (): string => numbers.between(1, 65_536).toString(16);
-  while (found.size < count) {
-    const share = numbers.between(0, 100);
-    const address = numbers.between(RANDOM.from, RANDOM.to);
-    if (share < 95) add('ip', ipv4Of(address));
-    else if (share < 98) add('ip', `2001:${group()}:${group()}:${group()}:${group()}::${group()}`);
-    else add('range', `${ipv4Of(address - (address % 256))}/24`);
-  }
-  return [...found.values()];
+/** Starts a front on a port that the system picks. */
+export async function startDecisions(options: DecisionsOptions = {}): Promise<Decisions> {
+  const { transport = 'http1' } = options;
+  const parts = assembleDecisions(options);
+  const failures: unknown[] = [];
+  const server = await Server.create(
+    {
+      host: '127.0.0.1',
+      port: 0,
+      backlog: 1024,
+      http2: true,
+      headersTimeoutMs: 10_000,
+      requestTimeoutMs: 30_000,
+      keepAliveTimeoutMs: 65_000,
+      headerBytesMax: 16 * 1024,
+      bodyBytesMax: 1024 * 1024,
+      http2ConcurrentStreamsMax: 100,
+      onFailure: (error) => failures.push(error),
+      ...(transport === 'https1' || transport === 'h2' ? { tls: selfSigned() } : {}),
+      ...options.server,
+    },
+    parts.front.routes(),
+  );
+  const { port } = await server.listen();
+  setLowWater(server.listening);
+  return new Decisions({ ...parts, server, failures, transport }, port);
 }
 
-/** Addresses of which every second is in `decisionsOf({ count })`, in a mixed order, none twice; at most a fifth of `count`. */
-export function halfHits({ count, of }: { count: number; of: number }): string[] {
-  const numbers = new Numbers(7);
-  const size = Math.min(of, 2 * Math.floor(count / 10));
-  const addresses = Array.from({ length: size }, (_, at) => ipv4Of(SEQUENTIAL + at));
-  for (let at = addresses.length - 1; at > 0; at--) {
-    const other = numbers.between(0, at + 1);
-    [addresses[at], addresses[other]] = [addresses[other] ?? '', addresses[at] ?? ''];
-  }
-  return addresses;
+/** The same without a server. */
+export function assembleDecisions(options: DecisionsOptions = {}): Parts {
+  const { limits = {}, clock = systemClock } = options;
+  const isOff = limits === 'off';
+  const beganMs = clock.now();
+  const { wallMs = Date.now() } = options;
+  const wall = { now: () => wallMs + clock.now() - beganMs };
+  const wallNow = (): number => wall.now();
+  const ledger = new Ledger(options.ledger);
+  const views = new Views(ledger, { wallNow, clock, ...options.views });
+  const limiter = isOff
+    ? Limiter.disabled('full copies')
+    : new Limiter({
+        name: 'full copies',
+        maxConcurrent: 4,
+        maxQueued: 1000,
+        waitMsMax: 10_000,
+        earlyShed: false,
+        pinnedBytes: () => views.pinnedBytes,
+        clock,
+        ...limits,
+      });
+  const deliveries = new Deliveries({ clock, slackMs: 10_000, ...options.deliveries });
+  const front = new DecisionsFront({
+    clock,
+    wallNow,
+    limiter,
+    deliveries,
+    guarded: !isOff,
+    parking: !isOff && (limits.maxParked ?? 0) > 0,
+    waitMsMax: isOff ? Number.POSITIVE_INFINITY : (limits.waitMsMax ?? 10_000),
+    ledger,
+    views,
+    upstreams: [],
+    keys: [{ name: BOUNCER, sha512: sha512(KEY) }],
+    delegate: false,
+    cursorsPerKeyMax: 64,
+    startWaitMs: 10_000,
+    passthrough: false,
+    trustedProxies: [],
+    bouncersAllowedOu: [],
+    bodyBytesMax: 64 * 1024,
+    ...options.front,
+  });
+  return { front, ledger, views, limiter, deliveries, clock, wall };
 }

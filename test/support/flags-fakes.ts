@@ -77,7 +77,7 @@ export class FakeExchange implements Exchange {
   readonly path: string;
   readonly target: string;
   readonly query: URLSearchParams;
-  readonly remoteAddress = '192.0.2.1';
+  readonly remoteAddress: string = '192.0.2.1';
   readonly connection: object = {};
   readonly peer: Exchange['peer'] = undefined;
   readonly httpVersion: Exchange['httpVersion'] = '1.1';

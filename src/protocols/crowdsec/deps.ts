@@ -99,6 +99,11 @@ export interface FrontOptions {
   /** Absent: cursors and checked keys last as long as the process. */
   readonly cursors?: SmallStore;
   readonly keyStore?: SmallStore;
+  /**
+   * Whether everything up to an offset is stored, now or soon; false: it will not be. What a bouncer is told before that may
+   * be unknown after a crash, and then nobody would tell it when that ends. Absent: there is no store to wait for.
+   */
+  readonly stored?: (offset: number) => true | Promise<boolean>;
   /** How many cursors one key may have: one for each address and filter. */
   readonly cursorsPerKeyMax: number;
   /** How long an answer waits for the first data, or for a scope to be pulled, in milliseconds. */

@@ -9,7 +9,7 @@ import { BadQuery, StreamQueries, type StreamQuery } from './params.ts';
 import type { CursorName, Cursors } from './positions.ts';
 import { replyStream } from './replies.ts';
 import { bodyOf, sendCharged } from './send.ts';
-import { have, waitFor } from './waiting.ts';
+import { have, waitFor, whenStored } from './waiting.ts';
 import { replyNotYet } from './unavailable.ts';
 import { STREAM_TYPE } from './words.ts';
 
@@ -91,6 +91,7 @@ export class Polls {
     try {
       if (exchange.closed) return;
       if (copy !== undefined && copy.bytes < BYTES_FREE) {
+        await whenStored(this.#front, copy.offset);
         const { body, encoding } = await bodyOf(exchange, copy);
         if (exchange.closed) return;
         const hit = copy.added + copy.deleted > 0;
@@ -115,6 +116,7 @@ export class Polls {
       const from = query.startup ? undefined : this.#enter(poll);
       const delta = from === undefined ? undefined : await this.#deltaFrom(poll, from);
       const copy = delta ?? (await this.#front.views.full(query.filter, { dedup: query.dedup }));
+      await whenStored(this.#front, copy.offset);
       if (exchange.closed) {
         copy.release();
         return;

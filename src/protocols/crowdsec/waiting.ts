@@ -41,6 +41,23 @@ export async function waitFor(
   }
 }
 
+/** A store that takes longer than this is not waited for: bouncers that get nothing are worse off than those told too much. */
+const STORED_MS_MAX = 2000;
+
+/** Waits until what is about to be told is stored; undefined: it is. */
+export function whenStored({ stored, clock }: FrontOptions, offset: number): Promise<void> | undefined {
+  const answer = stored?.(offset) ?? true;
+  if (answer === true) return undefined;
+  return new Promise((resolve) => {
+    const timer = clock.after(STORED_MS_MAX, resolve);
+    const settle = (): void => {
+      timer.cancel();
+      resolve();
+    };
+    answer.then(settle, settle);
+  });
+}
+
 function readyWithin(ledger: DecisionLedger, signal: AbortSignal): Promise<boolean> {
   if (ledger.ready) return Promise.resolve(true);
   if (signal.aborted) return Promise.resolve(false);

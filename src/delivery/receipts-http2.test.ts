@@ -103,15 +103,18 @@ describe.each(['h2c', 'h2'] as const)('over %s', (transport) => {
   });
 
   // Fails when requested() does not look.
-  it.runIf(withKernel)('the next request tells what the kernel has acknowledged by then, before it is handled', async () => {
-    const set = await setUp(true);
-    const { session } = connectTo(set.rig);
-    await hear(session, '/1');
-    await until('the end on our side', () => set.receipts.pending === 1);
-    await settled();
-    await hear(session, '/2');
-    expect(set.toldBefore['/2']).toEqual(['/1 true']);
-  });
+  it.runIf(withKernel)(
+    'the next request tells what the kernel has acknowledged by then, before it is handled',
+    async () => {
+      const set = await setUp(true);
+      const { session } = connectTo(set.rig);
+      await hear(session, '/1');
+      await until('the end on our side', () => set.receipts.pending === 1);
+      await settled();
+      await hear(session, '/2');
+      expect(set.toldBefore['/2']).toEqual(['/1 true']);
+    },
+  );
 
   it('the next request proves nothing by itself: it may have been sent before', async () => {
     const set = await setUp(false);
@@ -180,8 +183,17 @@ class FrameClient {
     await new Promise((resolve) => socket.once('connect', resolve));
     socket.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
     client.send(SETTINGS, 0, 0, []);
-    const [getHttp, authority] = [[0x82, 0x86], [0x01, 1, ...Buffer.from('a')]];
-    client.send(HEADERS, END_STREAM_AND_HEADERS, 1, [...getHttp, 0x04, path.length, ...Buffer.from(path), ...authority]);
+    const [getHttp, authority] = [
+      [0x82, 0x86],
+      [0x01, 1, ...Buffer.from('a')],
+    ];
+    client.send(HEADERS, END_STREAM_AND_HEADERS, 1, [
+      ...getHttp,
+      0x04,
+      path.length,
+      ...Buffer.from(path),
+      ...authority,
+    ]);
     return client;
   }
 

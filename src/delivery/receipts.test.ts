@@ -8,6 +8,7 @@ import {
   type ReceiptsRig,
   settled,
   UNREAD_BYTES,
+  untilConnections,
 } from '../../test/support/receipts-rig.ts';
 import type { Rig } from '../../test/support/transports.ts';
 import type { ReceiptsOptions } from './receipts.ts';
@@ -167,7 +168,7 @@ describe.each(['http1', 'https1'] as const)('over %s', (transport) => {
       await until('our FIN', () => client.ended);
       await settled();
       expect(set.exchanges[0]?.closed).toBe(true);
-      await until('our socket to close', () => isGone(set.rig));
+      await untilConnections(set.rig.server, 0);
       expect(await outcomeOf(set, 0)).toEqual([]);
     });
 
@@ -192,7 +193,7 @@ describe.each(['http1', 'https1'] as const)('over %s', (transport) => {
       expect(set.receipts.lingering).toBe(1);
       client.ask('/2');
       expect(await outcomeOf(set, 2)).toEqual(['/last false', '/2 false']);
-      await until('our socket to close', () => isGone(set.rig));
+      await untilConnections(set.rig.server, 0);
     });
 
     it('who asks after the response is over is told that nothing is known', async () => {
@@ -281,10 +282,3 @@ describe.each(['http1', 'https1'] as const)('over %s', (transport) => {
     });
   });
 });
-
-/** Whether the server holds no connection any more. */
-function isGone(rig: Rig): boolean {
-  let count = -1;
-  rig.server.getConnections((_, now) => (count = now));
-  return count <= 0;
-}

@@ -3,6 +3,9 @@ import http2 from 'node:http2';
 import https from 'node:https';
 import type { Server, Socket } from 'node:net';
 import { type RawSockets, trackRawSockets } from '../delivery/index.ts';
+import { type Clock, systemClock } from '../kernel/index.ts';
+import { trackSessions } from './idle-sessions.ts';
+import { guardClients, type TlsMaterial, tlsContextOf, tlsDemandsOf } from './tls-material.ts';
 
 /** What a server does with a request, whichever version of HTTP brought it. */
 export type OnRequest = (
@@ -11,19 +14,14 @@ export type OnRequest = (
   rawSockets: RawSockets,
 ) => void;
 
-/** Certificate and key, in PEM. */
-export interface TlsMaterial {
-  readonly cert: Buffer;
-  readonly key: Buffer;
-  readonly minVersion?: '1.0' | '1.1' | '1.2' | '1.3';
-}
-
 /** Bounds on what one connection may cost. Times in milliseconds, sizes in bytes. */
 export interface ListenerOptions {
   readonly http2: boolean;
   readonly tls?: TlsMaterial;
+  readonly clock?: Clock;
   readonly headersTimeoutMs: number;
   readonly requestTimeoutMs: number;
+  /** How long a connection may have no request, and an HTTP/2 session no stream. 0: for ever. */
   readonly keepAliveTimeoutMs: number;
   readonly headerBytesMax: number;
   /**
@@ -79,7 +77,7 @@ function createPlain(options: ListenerOptions, onRequest: OnRequest): Listener {
   const h2c = http2.createServer(http2Options(options));
   const h2cRawSockets = trackRawSockets(h2c);
   h2c.on('request', (request, response) => onRequest(request, response, h2cRawSockets));
-  const sessions = trackSessions(h2c);
+  const sessions = trackSessions(h2c, idleAfter(options, h2cRawSockets));
   const http1Listeners = server.listeners('connection') as ((socket: Socket) => void)[];
   server.removeAllListeners('connection');
   server.on('connection', (socket: Socket) => {
@@ -97,7 +95,7 @@ function createPlain(options: ListenerOptions, onRequest: OnRequest): Listener {
 }
 
 function createSecure(options: ListenerOptions, tls: TlsMaterial, onRequest: OnRequest): Listener {
-  const tlsOptions = { ...http1Options(options), ...contextOf(tls) };
+  const tlsOptions = { ...http1Options(options), ...tlsContextOf(tls), ...tlsDemandsOf(tls) };
   const server = options.http2
     ? http2.createSecureServer({ ...http2Options(options), ...tlsOptions, allowHTTP1: true })
     : https.createServer(tlsOptions);
@@ -108,23 +106,17 @@ function createSecure(options: ListenerOptions, tls: TlsMaterial, onRequest: OnR
     keepAliveTimeout: options.keepAliveTimeoutMs,
     maxHeaderSize: options.headerBytesMax,
   });
+  if (tls.clientVerification === 'verify-if-given') guardClients(server);
   const rawSockets = trackRawSockets(server);
   server.on('request', (request: http.IncomingMessage, response: http.ServerResponse) =>
     onRequest(request, response, rawSockets),
   );
-  const sessions = options.http2 ? trackSessions(server) : new Set<http2.ServerHttp2Session>();
-  return listenerOf(server, sessions, (next) => server.setSecureContext(contextOf(next)));
+  const sessions = options.http2 ? trackSessions(server, idleAfter(options, rawSockets)) : new Set<never>();
+  return listenerOf(server, sessions, (next) => server.setSecureContext(tlsContextOf(next)));
 }
 
-function contextOf(tls: TlsMaterial): {
-  cert: Buffer;
-  key: Buffer;
-  minVersion?: 'TLSv1' | 'TLSv1.1' | 'TLSv1.2' | 'TLSv1.3';
-} {
-  const minVersion = ({ '1.0': 'TLSv1', '1.1': 'TLSv1.1', '1.2': 'TLSv1.2', '1.3': 'TLSv1.3' } as const)[
-    tls.minVersion ?? '1.2'
-  ];
-  return { cert: tls.cert, key: tls.key, minVersion };
+function idleAfter(options: ListenerOptions, rawSockets: RawSockets): Parameters<typeof trackSessions>[1] {
+  return { clock: options.clock ?? systemClock, rawSockets, idleMs: options.keepAliveTimeoutMs };
 }
 
 function listenerOf(
@@ -140,17 +132,6 @@ function listenerOf(
       if (server instanceof http.Server || server instanceof https.Server) server.closeIdleConnections();
     },
   };
-}
-
-function trackSessions(server: Server): Set<http2.ServerHttp2Session> {
-  const sessions = new Set<http2.ServerHttp2Session>();
-  server.on('session', (session: http2.ServerHttp2Session) => {
-    sessions.add(session);
-    session.once('close', () => sessions.delete(session));
-    // a session's failure ends its streams, which tell their own listeners
-    session.on('error', () => undefined);
-  });
-  return sessions;
 }
 
 /** The client preface of HTTP/2 with prior knowledge (RFC 9113, section 3.4). No HTTP/1.1 method begins with it. */

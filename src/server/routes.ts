@@ -1,6 +1,7 @@
 import fastify, { type FastifyInstance } from 'fastify';
 import { type Exchange, type ExchangeContext, exchangeOf, type RawSockets, type Receipts } from '../delivery/index.ts';
 import type { Clock } from '../kernel/index.ts';
+import type { Requests } from './requests.ts';
 import { type Answerer, RouteTable } from './route-table.ts';
 
 /** Some methods of one path, and who answers them. Several routes may share a path. */
@@ -21,6 +22,8 @@ export interface RoutesOptions {
   readonly clock: Clock;
   /** Told when a route throws: a fault of ours. Its request is answered 500. */
   readonly onFailure: (error: unknown, path: string) => void;
+  /** Where requests are counted; absent: nowhere. */
+  readonly requests?: Requests;
 }
 
 /** One segment of a path may be a flag key (256 bytes, percent-encoded) or an evaluation context. */
@@ -38,7 +41,7 @@ export async function createRoutes(routes: readonly Route[], options: RoutesOpti
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _payload, done) => done(null));
   const methods = app.supportedMethods;
-  const { clock, receipts, rawSocketsOf, onFailure } = options;
+  const { clock, receipts, rawSocketsOf, onFailure, requests } = options;
   const onMisuse = (fault: string): void => onFailure(new Error(fault), fault);
   const contextOf = (response: object): ExchangeContext => ({
     rawSockets: rawSocketsOf(response),
@@ -54,14 +57,18 @@ export async function createRoutes(routes: readonly Route[], options: RoutesOpti
       handler: (request, reply) => {
         reply.hijack();
         const exchange = exchangeOf(request.raw, reply.raw, contextOf(reply.raw));
-        answer(find(exchange, request.params), exchange, onFailure);
+        const answerer = find(exchange, request.params);
+        requests?.begin(answerer.name, exchange, reply.raw);
+        answer(answerer, exchange, onFailure);
       },
     });
   }
   app.setNotFoundHandler((request, reply) => {
     reply.hijack();
     const exchange = exchangeOf(request.raw, reply.raw, contextOf(reply.raw));
-    answer(table.notFound(exchange), exchange, onFailure);
+    const answerer = table.notFound(exchange);
+    requests?.begin(answerer.name, exchange, reply.raw);
+    answer(answerer, exchange, onFailure);
   });
   await app.ready();
   return app;

@@ -1,9 +1,11 @@
 import type { AddressInfo } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import { type RawSockets, Receipts } from '../delivery/index.ts';
-import { type Clock, HeadgateError, messageOf, systemClock } from '../kernel/index.ts';
-import { createListener, type Listener, type ListenerOptions, type TlsMaterial } from './listener.ts';
+import { HeadgateError, messageOf, systemClock } from '../kernel/index.ts';
+import { createListener, type Listener, type ListenerOptions } from './listener.ts';
+import { Requests } from './requests.ts';
 import { createRoutes, type Route } from './routes.ts';
+import type { TlsMaterial } from './tls-material.ts';
 
 /** Where to listen and what a connection may cost. */
 export interface ServerOptions extends ListenerOptions {
@@ -11,11 +13,12 @@ export interface ServerOptions extends ListenerOptions {
   readonly port: number;
   readonly backlog: number;
   readonly bodyBytesMax: number;
-  readonly clock?: Clock;
   /** Whether our kernel may be asked what a client has received, by native code. Default true. */
   readonly askKernel?: boolean;
   /** Told when a route throws: a fault of ours. Its request is answered 500. */
   readonly onFailure: (error: unknown, path: string) => void;
+  /** Whether requests are made known, and counted. Default true. */
+  readonly isObserved?: boolean;
 }
 
 /**
@@ -45,15 +48,21 @@ export class Server {
   readonly #options: ServerOptions;
   readonly #listener: Listener;
   readonly #receipts: Receipts;
+  readonly #requests: Requests;
   #draining = false;
 
   private constructor(
     options: ServerOptions,
     app: FastifyInstance,
-    known: { readonly rawSockets: WeakMap<object, RawSockets>; readonly receipts: Receipts },
+    known: {
+      readonly rawSockets: WeakMap<object, RawSockets>;
+      readonly receipts: Receipts;
+      readonly requests: Requests;
+    },
   ) {
     this.#options = options;
     this.#receipts = known.receipts;
+    this.#requests = known.requests;
     this.#listener = createListener(options, (request, response, raw) => {
       known.rawSockets.set(response, raw);
       if (this.#draining && request.httpVersionMajor < 2) response.setHeader('connection', 'close');
@@ -67,7 +76,9 @@ export class Server {
     const clock = options.clock ?? systemClock;
     const asksKernel = options.askKernel ?? true;
     const receipts = new Receipts({ clock, ...(asksKernel ? {} : { acknowledged: () => undefined }) });
+    const requests = new Requests();
     const app = await createRoutes(routes, {
+      ...((options.isObserved ?? true) ? { requests } : {}),
       bodyBytesMax: options.bodyBytesMax,
       onFailure: options.onFailure,
       clock,
@@ -78,7 +89,7 @@ export class Server {
         return raw;
       },
     });
-    return new Server(options, app, { rawSockets, receipts });
+    return new Server(options, app, { rawSockets, receipts, requests });
   }
 
   /** The listening server, for what is set on its socket. */
@@ -89,6 +100,11 @@ export class Server {
   /** Responses whose receipt is waited for, and connections that are kept for one. */
   get receipts(): { readonly pending: number; readonly lingering: number } {
     return this.#receipts;
+  }
+
+  /** Requests under way, open streams among them, as far as they were counted: see {@link requested}. */
+  get activeRequests(): number {
+    return this.#requests.active;
   }
 
   /** Listens. Rejects with `HG_LISTEN` when the address cannot be had. */
@@ -109,7 +125,7 @@ export class Server {
     return { port: (server.address() as AddressInfo).port };
   }
 
-  /** Takes a new certificate for connections to come. */
+  /** Takes new certificates, ours and those of the client authorities, for connections to come. */
   setTls(tls: TlsMaterial): void {
     this.#listener.setTls(tls);
   }
@@ -121,7 +137,10 @@ export class Server {
     this.#receipts.settle();
     this.#listener.server.close();
     this.#listener.closeIdle();
-    for (const session of this.#listener.sessions) session.goaway();
+    for (const session of this.#listener.sessions) {
+      // one that is on its way out has said so, and throws
+      if (!session.destroyed) session.goaway();
+    }
   }
 
   /** Ends what is left, as soon as nothing is under way on it. */

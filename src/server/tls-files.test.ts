@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect } from 'node:tls';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { anotherSelfSigned, selfSigned } from '../../test/support/tls.ts';
+import { anotherSelfSigned, authority, selfSigned } from '../../test/support/tls.ts';
 import { FakeClock } from '../kernel/index.ts';
 import { Server } from './server.ts';
 import { type TlsFiles, watchTls } from './tls-files.ts';
@@ -59,6 +59,44 @@ describe('certificate files', () => {
   it('that are missing stop the start with their names', async () => {
     const start = watchTls(files, new FakeClock(), { onChange: () => {}, onFailure: () => {} });
     await expect(start).rejects.toMatchObject({ code: 'HG_TLS', message: expect.stringContaining(files.certPath) });
+  });
+});
+
+describe('client authorities', () => {
+  // Fails when stampOf() does not look at their file, or readTls() leaves it as it was.
+  it('are read again when they change, and what is no certificate is told and not taken', async () => {
+    const clock = new FakeClock();
+    const [first, second] = [authority('first'), authority('second')];
+    const clientCaPath = join(folder, 'clients.pem');
+    await put(selfSigned());
+    await writeFile(clientCaPath, first.cert);
+    const onChange = vi.fn<(tls: { clientCa?: Buffer }) => void>();
+    const onFailure = vi.fn<(error: unknown) => void>();
+    const clientFiles: TlsFiles = { ...files, clientCaPath, clientVerification: 'require' };
+    const watched = await watchTls(clientFiles, clock, { onChange, onFailure });
+    expect(watched.tls).toMatchObject({ clientCa: first.cert, clientVerification: 'require' });
+
+    await writeFile(clientCaPath, 'nonsense');
+    clock.advance(LOOK_MS);
+    await vi.waitFor(() => expect(onFailure).toHaveBeenCalledOnce());
+    expect(onFailure.mock.calls[0]?.[0]).toMatchObject({
+      code: 'HG_TLS',
+      message: expect.stringContaining(clientCaPath),
+    });
+
+    await writeFile(clientCaPath, Buffer.concat([second.cert, first.cert]));
+    await vi.waitFor(() => expect(clock.armed).toBe(1));
+    clock.advance(LOOK_MS);
+    await vi.waitFor(() => expect(onChange).toHaveBeenCalledOnce());
+    expect(onChange.mock.calls[0]?.[0].clientCa).toEqual(Buffer.concat([second.cert, first.cert]));
+    watched.stop();
+  });
+
+  it('that are missing stop the start with their name', async () => {
+    await put(selfSigned());
+    const clientFiles = { ...files, clientCaPath: join(folder, 'none.pem') };
+    const start = watchTls(clientFiles, new FakeClock(), { onChange: () => {}, onFailure: () => {} });
+    await expect(start).rejects.toMatchObject({ code: 'HG_TLS', message: expect.stringContaining('none.pem') });
   });
 });
 

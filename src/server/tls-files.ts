@@ -1,13 +1,17 @@
 import { readFile, stat } from 'node:fs/promises';
+import { X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 import { type Clock, HeadgateError, messageOf, type Timer } from '../kernel/index.ts';
-import type { TlsMaterial } from './listener.ts';
+import type { ClientVerification, TlsMaterial } from './tls-material.ts';
 
-/** Where certificate and key are. */
+/** Where certificate and key are, and what clients must show. */
 export interface TlsFiles {
   readonly certPath: string;
   readonly keyPath: string;
   readonly minVersion: '1.0' | '1.1' | '1.2' | '1.3';
+  /** The authorities that client certificates must come from. */
+  readonly clientCaPath?: string;
+  readonly clientVerification?: ClientVerification;
 }
 
 /** Certificates are renewed days ahead: a look every ten seconds is early enough, and costs two `stat` calls. */
@@ -15,19 +19,44 @@ const WATCH_MS = 10_000;
 
 /** Reads certificate and key, and makes sure that they belong together. Rejects with `HG_TLS`. */
 async function readTls(files: TlsFiles): Promise<TlsMaterial> {
+  const { certPath, keyPath, minVersion, clientVerification } = files;
+  const [cert, key] = await use(`certificate ${certPath} with ${keyPath}`, async () => {
+    const pair = await Promise.all([readFile(certPath), readFile(keyPath)]);
+    createSecureContext({ cert: pair[0], key: pair[1] });
+    return pair;
+  });
+  const clientCa = await readClientCa(files.clientCaPath);
+  return {
+    cert,
+    key,
+    minVersion,
+    ...(clientCa === undefined ? {} : { clientCa }),
+    ...(clientVerification === undefined ? {} : { clientVerification }),
+  };
+}
+
+async function readClientCa(path: string | undefined): Promise<Buffer | undefined> {
+  if (path === undefined) return undefined;
+  return use(`client authorities ${path}`, async () => {
+    const clientCa = await readFile(path);
+    // OpenSSL ignores what is no certificate, and an empty list would refuse every client
+    new X509Certificate(clientCa);
+    createSecureContext({ ca: clientCa });
+    return clientCa;
+  });
+}
+
+async function use<T>(what: string, read: () => Promise<T>): Promise<T> {
   try {
-    const [cert, key] = await Promise.all([readFile(files.certPath), readFile(files.keyPath)]);
-    createSecureContext({ cert, key });
-    return { cert, key, minVersion: files.minVersion };
+    return await read();
   } catch (error) {
-    const what = `${files.certPath} with ${files.keyPath}`;
-    throw new HeadgateError('HG_TLS', `Cannot use certificate ${what}: ${messageOf(error)}`, { cause: error });
+    throw new HeadgateError('HG_TLS', `Cannot use ${what}: ${messageOf(error)}`, { cause: error });
   }
 }
 
 /**
- * Reads certificate and key now, and again whenever one of the files changes, so that a renewal needs no restart. A pair
- * that cannot be used is told to `onFailure`; the last good one stays in use.
+ * Reads certificate, key and client authorities now, and again whenever one of the files changes, so that a renewal needs no
+ * restart. What cannot be used is told to `onFailure`; the last good one stays in use.
  *
  * @example
  * ```ts no-run
@@ -66,13 +95,12 @@ export async function watchTls(
   };
 }
 
-async function stampOf(files: TlsFiles): Promise<string> {
+async function stampOf({ certPath, keyPath, clientCaPath }: TlsFiles): Promise<string> {
+  const paths = [certPath, keyPath, ...(clientCaPath === undefined ? [] : [clientCaPath])];
   try {
-    const stats = await Promise.all([stat(files.certPath), stat(files.keyPath)]);
+    const stats = await Promise.all(paths.map((path) => stat(path)));
     return stats.map(({ mtimeMs, size, ino }) => `${mtimeMs}/${size}/${ino}`).join();
   } catch (error) {
-    throw new HeadgateError('HG_TLS', `Cannot look at ${files.certPath}, ${files.keyPath}: ${messageOf(error)}`, {
-      cause: error,
-    });
+    throw new HeadgateError('HG_TLS', `Cannot look at ${paths.join(', ')}: ${messageOf(error)}`, { cause: error });
   }
 }

@@ -143,3 +143,19 @@ export async function outcomeOf({ told, receipts, clock }: ReceiptsRig, count: n
   }
   return told;
 }
+
+/** How many connections a server holds. */
+export function connectionsOf(server: net.Server): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.getConnections((error, count) => (error === null ? resolve(count) : reject(error)));
+  });
+}
+
+/** Waits until a server holds so many connections. */
+export async function untilConnections(server: net.Server, count: number): Promise<void> {
+  for (let left = 2000; left > 0; left--) {
+    if ((await connectionsOf(server)) === count) return;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  throw new Error(`Cannot see ${count} connections: nothing for 10 s, got ${await connectionsOf(server)}`);
+}

@@ -33,7 +33,9 @@ export interface Source {
   /** All pieces together, on the wire, in bytes; undefined when it is not known beforehand. */
   readonly bytes: number | undefined;
   /**
-   * The next pieces; undefined after the last. They are sent as they are, and must not change until the delivery is over.
+   * The next pieces; undefined after the last. They are sent as they are, without a copy, and must not change until `next` is
+   * asked again or the delivery is over: by then the kernel has them (HTTP/1.1 and HTTP/2 in the clear), or OpenSSL has
+   * encrypted them. Of a delivery that did not complete the kernel may still send some, on a stream that was reset.
    * About `bytesWanted` go out in one write: a source that can give as many at once saves calls.
    */
   next(bytesWanted?: number): readonly Uint8Array[] | Promise<readonly Uint8Array[] | undefined> | undefined;

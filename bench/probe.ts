@@ -5,6 +5,7 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { getHeapStatistics } from 'node:v8';
+import { isMainThread } from 'node:worker_threads';
 import type { Limiter as LimiterOf } from '../src/admission/index.ts';
 import type { Deliveries as DeliveriesOf, LiveGroup as LiveGroupOf } from '../src/delivery/index.ts';
 
@@ -32,15 +33,6 @@ export interface Counters {
 type Limiter = InstanceType<typeof LimiterOf>;
 type Deliveries = InstanceType<typeof DeliveriesOf>;
 
-const dist = process.env['BENCH_DIST'];
-if (dist === undefined || process.send === undefined) throw new Error('Cannot probe: no parent asks');
-
-const load = async <T>(file: string): Promise<T> => (await import(pathToFileURL(join(dist, file)).href)) as T;
-const { Limiter } = await load<{ Limiter: typeof LimiterOf }>('admission/index.js');
-const { Deliveries, LiveGroup } = await load<{ Deliveries: typeof DeliveriesOf; LiveGroup: typeof LiveGroupOf }>(
-  'delivery/index.js',
-);
-
 const limiters = new Set<Limiter>();
 const deliveries = new Set<Deliveries>();
 let publishedUnixMs = 0;
@@ -54,11 +46,18 @@ function lookAt<T extends object>(prototype: T, method: keyof T & string, look: 
   });
 }
 
-lookAt(Limiter.prototype, 'acquire', (limiter) => limiters.add(limiter));
-lookAt(Deliveries.prototype, 'deliver', (each) => deliveries.add(each));
-lookAt(LiveGroup.prototype, 'publish', (group) => {
-  if (group.size > 0) publishedUnixMs = performance.timeOrigin + performance.now();
-});
+async function look(dist: string): Promise<void> {
+  const from = async <T>(file: string): Promise<T> => (await import(pathToFileURL(join(dist, file)).href)) as T;
+  const { Limiter } = await from<{ Limiter: typeof LimiterOf }>('admission/index.js');
+  const { Deliveries, LiveGroup } = await from<{ Deliveries: typeof DeliveriesOf; LiveGroup: typeof LiveGroupOf }>(
+    'delivery/index.js',
+  );
+  lookAt(Limiter.prototype, 'acquire', (limiter) => limiters.add(limiter));
+  lookAt(Deliveries.prototype, 'deliver', (each) => deliveries.add(each));
+  lookAt(LiveGroup.prototype, 'publish', (group) => {
+    if (group.size > 0) publishedUnixMs = performance.timeOrigin + performance.now();
+  });
+}
 
 function counters(): Counters {
   const gates = [...limiters].map((limiter) => limiter.stats());
@@ -87,9 +86,15 @@ function counters(): Counters {
   };
 }
 
-process.on('message', (message) => {
-  if (message === 'counters') process.send?.(counters());
-  if (message === 'collect') (globalThis as { gc?: () => void }).gc?.();
-});
-// the channel alone must not keep the server alive
-process.channel?.unref();
+// the server's own threads are started with this as well, and have nobody to answer to
+if (isMainThread) {
+  const dist = process.env['BENCH_DIST'];
+  if (dist === undefined || process.send === undefined) throw new Error('Cannot probe: no parent asks');
+  await look(dist);
+  process.on('message', (message) => {
+    if (message === 'counters') process.send?.(counters());
+    if (message === 'collect') (globalThis as { gc?: () => void }).gc?.();
+  });
+  // the channel alone must not keep the server alive
+  process.channel?.unref();
+}

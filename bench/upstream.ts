@@ -2,6 +2,7 @@
  * A local API as Headgate sees one, for the benchmark of decisions: it takes any key, answers pulls at once, and changes when it
  * is told to over its channel. One bouncer pulls from it, so one list of what is new since the last pull is enough.
  */
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -55,7 +56,7 @@ function rowOf(decision: { scope: string; type: string; value: string; reason?: 
     scenario: reason,
     scope: scope === 'ip' ? 'Ip' : 'Range',
     type,
-    uuid: `00000000-0000-4000-8000-${id.toString(16).padStart(12, '0')}`,
+    uuid: randomUUID(),
     value,
   };
   return { id, value, text: JSON.stringify(rest).slice(1), untilMs: Date.now() + hours * HOUR_MS };

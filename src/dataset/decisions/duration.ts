@@ -53,6 +53,6 @@ export function parseDuration(text: string): number | undefined {
   if (!DURATION.test(spans)) return undefined;
   let ms = 0;
   for (const [, count = '', unit = ''] of spans.matchAll(PART)) ms += Number(count) * (MS_BY_UNIT[unit] ?? Number.NaN);
-  if (!(ms <= MS_MAX)) return undefined;
+  if (!(ms < MS_MAX)) return undefined;
   return text.startsWith('-') && ms !== 0 ? -ms : ms;
 }

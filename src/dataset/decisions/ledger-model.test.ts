@@ -29,6 +29,9 @@ const FILTERS: readonly Filter[] = [
   { ...ANY, scenariosNotContaining: ['ssh'], simulated: true },
 ];
 
+/** Bouncers that are away, kept at most. */
+const AWAY_MAX = 40;
+
 interface Told {
   readonly id: number;
   readonly what: number;
@@ -39,10 +42,10 @@ interface Told {
 /** Few of each, so that rows meet: in a group, in an id, in an end. */
 const CONTENTS: readonly Partial<Decision>[] = [
   { origin: 'CAPI', scenario: 'ssh' },
-  { origin: 'CAPI', scenario: 'ssh', value: '192.0.2.2' },
   { origin: 'CAPI', scenario: 'http' },
   { origin: 'cscli', scenario: 'ssh' },
-  { origin: 'cscli', scenario: 'http', simulated: true },
+  { origin: 'cscli', scenario: 'ssh', value: '192.0.2.2' },
+  { origin: 'cscli', scenario: 'ssh', simulated: true },
   { origin: 'cscli', scenario: 'http', scope: 'Country', value: 'AQ' },
 ];
 const told: fc.Arbitrary<Told> = fc.record({
@@ -56,8 +59,9 @@ type Step =
   | { readonly kind: 'full'; readonly source: number; readonly told: readonly Told[]; readonly simulatedToo: boolean }
   | { readonly kind: 'patch'; readonly source: number; readonly told: readonly Told[]; readonly removedIds: number[] }
   | { readonly kind: 'again'; readonly steps: number; readonly idsFrom: number; readonly keep: boolean }
+  | { readonly kind: 'move'; readonly at: number; readonly steps: number; readonly as: 'same' | 'another' | 'instead' }
   | { readonly kind: 'pass'; readonly ms: number }
-  | { readonly kind: 'follow'; readonly bouncer: number }
+  | { readonly kind: 'follow' }
   | { readonly kind: 'restart' };
 
 const step: fc.Arbitrary<Step> = fc.oneof(
@@ -89,8 +93,18 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       keep: fc.boolean(),
     }),
   },
+  // one decision gets another end, under its id, beside it under another id, or in its place
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant('move' as const),
+      at: fc.nat(5),
+      steps: fc.integer({ min: -4, max: 9 }),
+      as: fc.constantFrom('same' as const, 'another' as const, 'instead' as const),
+    }),
+  },
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('pass' as const), ms: fc.nat(3 * TICK_MS_MAX) }) },
-  { weight: 3, arbitrary: fc.record({ kind: fc.constant('follow' as const), bouncer: fc.nat(20) }) },
+  { weight: 2, arbitrary: fc.constant({ kind: 'follow' as const }) },
   { weight: 1, arbitrary: fc.constant({ kind: 'restart' as const }) },
 );
 
@@ -104,6 +118,8 @@ interface Held {
 interface Bouncer {
   readonly filter: Filter;
   readonly dedup: boolean;
+  /** After every step, after some, or never: one that comes with a full copy, and is away from then on. */
+  readonly polls: 'always' | 'sometimes' | 'never';
   from: number;
   ends: Map<string, number>;
 }
@@ -118,22 +134,24 @@ class World {
   readonly bouncers: Bouncer[] = [];
   readonly held = new Map<string, Held>();
   nowMs = NOW_MS;
+  #moves = 0;
   readonly #random: () => number;
 
   constructor(random: () => number) {
     this.#random = random;
     this.ledger = this.#make();
-    this.#meet();
+    for (const polls of ['always', 'sometimes', 'never'] as const) this.#meet(polls);
   }
 
   async do(step: Step): Promise<void> {
     if (step.kind === 'full') await this.#full(step);
     else if (step.kind === 'patch') await this.#patch(step);
     else if (step.kind === 'again') await this.#again(step);
+    else if (step.kind === 'move') await this.#move(step);
     else if (step.kind === 'pass') await this.#pass(step.ms);
     else if (step.kind === 'restart') await this.#restart();
-    else this.#follow(step.bouncer);
-    this.#meet();
+    this.#follow(step.kind === 'follow');
+    this.#meet('never');
   }
 
   check(): void {
@@ -187,27 +205,33 @@ class World {
   async #again({ steps, idsFrom, keep }: Step & { kind: 'again' }): Promise<void> {
     const { rows } = this.ledger;
     const mine = liveRows(this.ledger).filter((row) => rows.source[row] === 0);
-    const anew = mine.map((row, at): Decision => {
-      const [uuid, origin, scenario, scope, type, value, simulated] = JSON.parse(this.#contentOf(row)) as never[];
-      const trueEndMs = Math.floor(((rows.untilMs[row] as number) - NOW_MS) / STEP_MS) * STEP_MS + NOW_MS;
-      const untilMs = trueEndMs + steps * STEP_MS + (at % 2) * TOLERANCE_MS;
-      return {
-        uuid: uuid || undefined,
-        origin,
-        scenario,
-        scope,
-        type,
-        value,
-        simulated,
-        untilMs,
-        id: idsFrom + at,
-      } as never;
-    });
+    const anew = mine.map((row, at) => this.#movedOf(row, { id: idsFrom + at, steps }));
     const o = { nowMs: this.nowMs, toleranceMs: TOLERANCE_MS };
     if (keep) await patch(this.ledger, anew, o);
     else await load(this.ledger, anew, { ...o, simulatedToo: true });
     if (!keep) for (const key of [...this.held.keys()]) if (key.startsWith('0:')) this.held.delete(key);
     this.#hold(0, anew);
+  }
+
+  async #move({ at, steps, as }: Step & { kind: 'move' }): Promise<void> {
+    const { rows } = this.ledger;
+    const row = liveRows(this.ledger)[at];
+    if (row === undefined) return;
+    const source = rows.source[row] as number;
+    const own = (rows.id[row] as number) - source * 2 ** 40;
+    const id = as === 'same' ? own : 50 + this.#moves++;
+    const removedIds = as === 'instead' ? [own] : [];
+    const moved = [this.#movedOf(row, { id, steps })];
+    await patch(this.ledger, moved, { source, removedIds, nowMs: this.nowMs, toleranceMs: TOLERANCE_MS });
+    for (const removed of removedIds) this.held.delete(`${source}:${removed}`);
+    this.#hold(source, moved);
+  }
+
+  /** The decision of a row with another id and another end. */
+  #movedOf(row: number, o: { id: number; steps: number }): Decision {
+    const trueEndMs = NOW_MS + Math.floor(((this.ledger.rows.untilMs[row] as number) - NOW_MS) / STEP_MS) * STEP_MS;
+    const untilMs = trueEndMs + o.steps * STEP_MS + (o.id % 2) * TOLERANCE_MS;
+    return { ...this.#decisionOf(row), id: o.id, untilMs };
   }
 
   #hold(source: number, decisions: readonly Decision[]): void {
@@ -268,18 +292,22 @@ class World {
   }
 
   #contentOf(row: number): string {
+    return contentOf(this.#decisionOf(row));
+  }
+
+  #decisionOf(row: number): Decision {
     const { rows } = this.ledger;
-    return contentOf({
-      id: 0,
-      untilMs: 0,
-      uuid: rows.uuidOf(row),
+    return {
+      id: rows.id[row] as number,
+      untilMs: rows.untilMs[row] as number,
+      uuid: rows.uuidOf(row) || undefined,
       origin: rows.origins.textOf(rows.origin[row] as number),
       scenario: rows.scenarios.textOf(rows.scenario[row] as number),
       scope: rows.scopes.textOf(rows.scope[row] as number),
       type: rows.types.textOf(rows.type[row] as number),
       value: rows.valueOf(row),
       simulated: rows.simulated[row] === 1,
-    });
+    };
   }
 
   #checkHeld(): void {
@@ -295,26 +323,36 @@ class World {
   }
 
   /** Comes with a full copy, for each filter. */
-  #meet(): void {
-    if (this.bouncers.length > 40) this.bouncers.splice(0, FILTERS.length * 2);
+  #meet(polls: Bouncer['polls']): void {
+    const away = this.bouncers.filter((bouncer) => bouncer.polls === 'never');
+    if (away.length > AWAY_MAX)
+      for (const bouncer of away.slice(0, FILTERS.length * 2)) this.bouncers.splice(this.bouncers.indexOf(bouncer), 1);
     for (const filter of FILTERS) {
       for (const dedup of [true, false]) {
-        const ends = new Map<string, number>();
-        const { rows, offset } = this.ledger;
-        for (const row of fullOf(this.ledger, filter, dedup).fresh) {
-          const name = groupName(rows, row);
-          ends.set(name, Math.max(ends.get(name) ?? 0, rows.untilMs[row] as number));
-        }
-        this.bouncers.push({ filter, dedup, from: offset, ends });
+        const ends = this.#endsOf({ filter, dedup });
+        this.bouncers.push({ filter, dedup, polls, from: this.ledger.offset, ends });
       }
     }
   }
 
-  #follow(at: number): void {
-    const bouncer = this.bouncers[at];
-    if (bouncer === undefined || bouncer.from < this.ledger.reach) return;
-    bouncer.ends = this.#after(bouncer);
-    bouncer.from = this.ledger.offset;
+  #follow(some: boolean): void {
+    for (const bouncer of this.bouncers) {
+      if (bouncer.polls === 'never' || (bouncer.polls === 'sometimes' && !some)) continue;
+      // away for longer than the ledger remembers: it gets a full copy
+      bouncer.ends = bouncer.from < this.ledger.reach ? this.#endsOf(bouncer) : this.#after(bouncer);
+      bouncer.from = this.ledger.offset;
+    }
+  }
+
+  /** What a full copy tells. */
+  #endsOf({ filter, dedup }: Pick<Bouncer, 'filter' | 'dedup'>): Map<string, number> {
+    const ends = new Map<string, number>();
+    const { rows } = this.ledger;
+    for (const row of fullOf(this.ledger, filter, dedup).fresh) {
+      const name = groupName(rows, row);
+      ends.set(name, Math.max(ends.get(name) ?? 0, rows.untilMs[row] as number));
+    }
+    return ends;
   }
 
   /** What a bouncer would hold after its next delta. */

@@ -225,16 +225,22 @@ export class Transition {
     }
   }
 
-  /** Every row that the commit changed. */
+  /** Every row that the commit changed, once. To be asked before {@link finish}. */
   changedRows(): Int32Array {
-    const lists = [this.#added, this.#removed, this.#logged, this.#renewed, this.#moved];
-    const all = new Int32Array(lists.reduce((sum, list) => sum + list.size, 0));
-    let at = 0;
-    for (const list of lists) {
-      all.set(list.toArray(), at);
-      at += list.size;
+    const { rows, marks } = this.#parts;
+    const changed = new IntList();
+    for (const list of [this.#added, this.#removed]) for (let at = 0; at < list.size; at++) changed.push(list.at(at));
+    for (let at = 0; at < this.#logged.size; at++) {
+      const row = this.#logged.at(at);
+      if (rows.added[row] !== this.offset) changed.push(row);
     }
-    return all;
+    for (const list of [this.#renewed, this.#moved]) {
+      for (let at = 0; at < list.size; at++) {
+        const row = list.at(at);
+        if (((marks.rows[row] as number) & LOGGED) === 0) changed.push(row);
+      }
+    }
+    return changed.toArray();
   }
 
   #move(row: number, untilMs: number): void {

@@ -159,6 +159,15 @@ export class FakeLapi extends Changing {
 
   /** Adds rows, each a ban of an address of its own for four hours unless it says otherwise; answers their ids. */
   add(...rows: readonly Partial<FakeRow>[]): number[] {
+    return this.#addAll(rows);
+  }
+
+  /** Adds so many rows. */
+  addMany(count: number, row: Partial<FakeRow> = {}): number[] {
+    return this.#addAll(Array.from({ length: count }, () => row));
+  }
+
+  #addAll(rows: readonly Partial<FakeRow>[]): number[] {
     const nowMs = this.#now();
     return rows.map((row) => {
       const id = row.id ?? this.#nextId;
@@ -180,11 +189,6 @@ export class FakeLapi extends Changing {
       });
       return id;
     });
-  }
-
-  /** Adds so many rows. */
-  addMany(count: number, row: Partial<FakeRow> = {}): number[] {
-    return this.add(...Array.from({ length: count }, () => row));
   }
 
   /** Ends rows now, as deleting them does. */

@@ -5,8 +5,10 @@ import { explainLimits } from './config/index.ts';
 import { Deliveries, setLowWater } from './delivery/index.ts';
 import { type Clock, messageOf, systemClock } from './kernel/index.ts';
 import { type Log, openLog } from './observability/index.ts';
+import { DecisionsService } from './relay/decisions.ts';
 import { FlagsService } from './relay/flags.ts';
 import type { Service } from './relay/service.ts';
+import { Telemetry } from './relay/telemetry.ts';
 import { healthRoutes, type Route, Server, watchTls } from './server/index.ts';
 
 export { type Log, openLog };
@@ -37,12 +39,15 @@ export interface RelayOptions {
  */
 export class Relay {
   readonly port: number;
+  /** Where operators ask; undefined: nowhere, or its port was taken. */
+  readonly adminPort: number | undefined;
   readonly #config: Config;
   readonly #log: Log;
   readonly #server: Server;
   readonly #limiter: Limiter;
   readonly #deliveries: Deliveries;
   readonly #services: readonly Service[];
+  readonly #telemetry: Telemetry;
   readonly #stopTls: () => void;
   readonly #loaded: Promise<boolean>;
   #stopping: Promise<void> | undefined;
@@ -55,6 +60,8 @@ export class Relay {
     this.#limiter = parts.limiter;
     this.#deliveries = parts.deliveries;
     this.#services = parts.services;
+    this.#telemetry = parts.telemetry;
+    this.adminPort = parts.telemetry.adminPort;
     this.#stopTls = parts.stopTls;
     this.#loaded = this.#load();
   }
@@ -62,7 +69,9 @@ export class Relay {
   /** Starts listening, then loads the sources: clients that come meanwhile wait. Rejects when it cannot listen. */
   static async start(options: RelayOptions): Promise<Relay> {
     const parts = await assemble(options);
-    const port = options.listen === false ? 0 : await listen(parts);
+    if (options.listen === false) return new Relay(parts, 0);
+    const port = await listen(parts);
+    await parts.telemetry.start();
     return new Relay(parts, port);
   }
 
@@ -118,6 +127,7 @@ export class Relay {
       setTimeoutAsync(SERVICE_STOP_MS_MAX),
     ]);
     this.#server.closeIdle();
+    await Promise.race([this.#telemetry.stop(), setTimeoutAsync(SERVICE_STOP_MS_MAX)]);
     this.#stopTls();
     this.#log.info({}, 'stopped');
     this.#log.close();
@@ -155,6 +165,7 @@ interface Parts {
   readonly limiter: Limiter;
   readonly deliveries: Deliveries;
   readonly services: readonly Service[];
+  readonly telemetry: Telemetry;
   readonly stopTls: () => void;
 }
 
@@ -182,14 +193,19 @@ async function assemble(options: RelayOptions): Promise<Parts> {
   const pinnedBytes = (): number => services.reduce((sum, service) => sum + service.pinnedBytes, 0);
   const limiter = makeLimiter(limits, clock, pinnedBytes);
   const deliveries = new Deliveries({ clock, turnBytesMax: limits.turnBytesMax, ...deadlineOf(limits) });
-  services.push(new FlagsService({ config, clock, log, limiter, deliveries }));
+  const shared = { version: VERSION, config, clock, log, limiter, deliveries };
+  // with nothing configured, flags: their environments may come later
+  if (config.flags.sources.length > 0 || !config.decisions.enabled) services.push(new FlagsService(shared));
+  if (config.decisions.enabled) services.push(await DecisionsService.open(shared));
   const health = healthRoutes({
     ready: () => services.every(({ ready }) => ready),
     status: () => statusOf({ services, limiter, deliveries }),
   });
   const routes = [...services.flatMap((service) => service.routes), ...health];
   const { server, stopTls } = await makeServer(config, clock, log, routes);
-  return { config, log, server, limiter, deliveries, services, stopTls };
+  const activeRequests = (): number => server.activeRequests;
+  const telemetry = new Telemetry({ ...shared, services, activeRequests, routes: health });
+  return { config, log, server, limiter, deliveries, services, telemetry, stopTls };
 }
 
 /** Without a floor a reader is never too slow; without limits nobody looks. */

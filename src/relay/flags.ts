@@ -1,7 +1,7 @@
-import type { FileSource, FlagSource } from '../config/index.ts';
+import { type FileSource, type FlagSource, maskKey } from '../config/index.ts';
 import type { Clock } from '../kernel/index.ts';
-import type { Log } from '../observability/index.ts';
-import { type EnvironmentInfo, FlagsFront } from '../protocols/launchdarkly/index.ts';
+import type { EnvironmentFigures, Log } from '../observability/index.ts';
+import { type Environment, type EnvironmentInfo, FlagsFront } from '../protocols/launchdarkly/index.ts';
 import type { Route } from '../server/index.ts';
 import { openArchive, openFiles, type SourceEnvironment, type SourceListener } from '../sources/index.ts';
 import type { Service, Shared } from './service.ts';
@@ -49,6 +49,16 @@ export class FlagsService implements Service {
     return { healthy, members: { environments } };
   }
 
+  figures(): { environments: readonly EnvironmentFigures[] } {
+    const environments = this.#front.environments();
+    const labels = labelsOf(environments);
+    return { environments: environments.map((environment) => figuresOf(environment, labels)) };
+  }
+
+  tenantOf(name: string): string | undefined {
+    return labelsOf(this.#front.environments()).get(name);
+  }
+
   async start(): Promise<boolean> {
     await Promise.all(this.#sources.map((source) => source.start()));
     return this.#unread.size === 0;
@@ -92,6 +102,31 @@ function frontOf({ config, clock, limiter, deliveries }: Shared): FlagsFront {
     ...(flags.retryMs === undefined ? {} : { retryMs: flags.retryMs }),
     onPinnedDropped: () => limiter.recheck(),
   });
+}
+
+/** What environments are called in metrics: as people call them, since their ID is a key of browsers. Each is unique. */
+function labelsOf(environments: readonly Environment[]): Map<string, string> {
+  const labels = new Map<string, string>();
+  const taken = new Set<string>();
+  for (const { info } of environments) {
+    const called = [info.projName, info.envName].filter((part) => part !== undefined && part !== '').join(' ');
+    let label = called === '' ? maskKey(info.name) : called;
+    for (let again = 2; taken.has(label); again++) label = `${called} ${again}`;
+    taken.add(label);
+    labels.set(info.name, label);
+  }
+  return labels;
+}
+
+function figuresOf(environment: Environment, labels: ReadonlyMap<string, string>): EnvironmentFigures {
+  const { info, data, loadedMs } = environment;
+  return {
+    name: labels.get(info.name) ?? info.name,
+    ready: data.ready,
+    items: data.snapshot().count,
+    ageMs: loadedMs === undefined ? undefined : Date.now() - loadedMs,
+    streams: environment.streamsBySdk(),
+  };
 }
 
 function openSource(source: FlagSource, clock: Clock, listener: SourceListener): FileSourceHandle {

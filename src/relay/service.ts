@@ -2,11 +2,13 @@ import type { Limiter } from '../admission/index.ts';
 import type { Config } from '../config/index.ts';
 import type { Deliveries } from '../delivery/index.ts';
 import type { Clock } from '../kernel/index.ts';
-import type { Log } from '../observability/index.ts';
+import type { Figures, Log } from '../observability/index.ts';
 import type { Route } from '../server/index.ts';
 
 /** What every service of one relay shares: above all the one budget. */
 export interface Shared {
+  /** The version of this package. */
+  readonly version: string;
   readonly config: Config;
   readonly clock: Clock;
   readonly log: Log;
@@ -25,6 +27,10 @@ export interface Service {
   readonly streams: number;
   /** Its members of `/status`, and whether all is well. */
   status(): { readonly healthy: boolean; readonly members: object };
+  /** What metrics tell of it, as of now. */
+  figures?(): Partial<Pick<Figures, 'environments' | 'decisions'>>;
+  /** What an environment is called in metrics, by its name in facts; undefined: it is none of this service's. */
+  tenantOf?(name: string): string | undefined;
   /** Reads the sources. Resolves when each was tried once: whether all of them could be read. */
   start(): Promise<boolean>;
   /** Looks at the sources now instead of at their next interval. */

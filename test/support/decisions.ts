@@ -68,7 +68,10 @@ export class Decisions {
   readonly failures: unknown[];
   readonly #connections: Connection[] = [];
 
-  constructor(parts: Parts & { server: Server; failures: unknown[]; transport: Transport }, port: number) {
+  constructor(
+    parts: Omit<Parts, 'options'> & { server: Server; failures: unknown[]; transport: Transport },
+    port: number,
+  ) {
     this.front = parts.front;
     this.ledger = parts.ledger;
     this.views = parts.views;
@@ -146,6 +149,8 @@ export class Decisions {
 
 interface Parts {
   readonly front: DecisionsFront;
+  /** What the front was made with. */
+  readonly options: FrontOptions;
   readonly ledger: Ledger;
   readonly views: Views;
   readonly limiter: Limiter;
@@ -205,7 +210,7 @@ export function assembleDecisions(options: DecisionsOptions = {}): Parts {
         ...limits,
       });
   const deliveries = new Deliveries({ clock, slackMs: 10_000, ...options.deliveries });
-  const front = new DecisionsFront({
+  const made: FrontOptions = {
     clock,
     wallNow,
     limiter,
@@ -225,6 +230,6 @@ export function assembleDecisions(options: DecisionsOptions = {}): Parts {
     bouncersAllowedOu: [],
     bodyBytesMax: 64 * 1024,
     ...options.front,
-  });
-  return { front, ledger, views, limiter, deliveries, clock, wall };
+  };
+  return { front: new DecisionsFront(made), options: made, ledger, views, limiter, deliveries, clock, wall };
 }

@@ -1,14 +1,16 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { turns } from '../../../test/support/conditions.ts';
-import { assembleDecisions, BOUNCER, type DecisionsOptions, sha512 } from '../../../test/support/decisions.ts';
+import { assembleDecisions, BOUNCER, type DecisionsOptions, KEY, sha512 } from '../../../test/support/decisions.ts';
 import {
   type BouncerAsk,
   BouncerExchange,
   FakeConnection,
+  FakeSmallStore,
   FakeUpstream,
 } from '../../../test/support/decisions-fakes.ts';
-import type { Decision } from '../../dataset/decisions/index.ts';
+import { type Decision, ENFORCED, filterKey } from '../../dataset/decisions/index.ts';
 import { FakeClock, type Fact } from '../../kernel/index.ts';
+import { DecisionsFront } from './front.ts';
 import { answered, cursorShared, delivered, left, notForwarded, refused, unavailable } from './facts.ts';
 
 const STREAM = '/v1/decisions/stream';
@@ -338,6 +340,75 @@ describe('the budget of a stream', () => {
     slot.release();
     expect(idsIn(await ask(STREAM)).new).toEqual([1]);
     expect(limiter.held).toBe(0);
+  });
+
+  // fails when the number of entries, or `offset`, is not looked at before an answer is made
+  it.each(['a long log', 'a cursor from before the log', 'a cursor from beyond it'])(
+    'is for what takes long to make, however small it is: %s',
+    async (what) => {
+      const store = new FakeSmallStore();
+      const beyond = { offset: what.endsWith('it') ? 99 : 1, usedMs: WALL_MS, shared: false };
+      const meaning = filterKey({ ...ENFORCED, origins: ['lists'] });
+      store.set(`${sha512(KEY)} 192.0.2.1 ${meaning}`, Buffer.from(JSON.stringify(beyond)));
+      const all = await kit([decision(1, '192.0.2.1', { untilMs: WALL_MS + 1000 })], {
+        limits: { maxConcurrent: 1, maxQueued: 0 },
+        ledger: { keepExpiredMs: 1 },
+        front: { cursors: store },
+      });
+      if (what === 'a long log') {
+        await all.patch(Array.from({ length: 1500 }, (_, at) => decision(at + 10, `10.0.${at >> 8}.${at & 255}`)));
+      } else if (what.startsWith('a cursor from before')) {
+        for (let tick = 0; tick < 3; tick++) {
+          all.clock.advance(2000);
+          await all.ledger.tick(all.wall.now());
+        }
+      }
+      const answer = all.limiter.tryAcquire();
+      if (!answer.admitted) throw new Error('Broken test: no slot');
+      expect(all.ledger.reach > beyond.offset).toBe(what.startsWith('a cursor from before'));
+      expect((await all.ask(`${STREAM}?origins=lists`)).status).toBe(503);
+      answer.slot.release();
+      expect((await all.ask(`${STREAM}?origins=lists`)).text).toBe(EMPTY);
+    },
+  );
+
+  // fails when `reach` is not looked at again once a delta is made
+  it('gives everything when what a delta needs has gone while it was made', async () => {
+    const store = new FakeSmallStore();
+    const saved = { offset: 1, usedMs: WALL_MS, shared: false };
+    store.set(`${sha512(KEY)} 192.0.2.1 ${filterKey(ENFORCED)}`, Buffer.from(JSON.stringify(saved)));
+    const all = await kit([decision(1, '192.0.2.1')], { front: { cursors: store } });
+    await all.patch([decision(2, '192.0.2.2')]);
+    const { ledger, views } = all;
+    let reach = 0;
+    const moving = {
+      subscribe: () => () => undefined,
+      ready: true,
+      entriesSince: () => 1,
+      offset: 2,
+      get reach() {
+        return reach;
+      },
+    };
+    const front = new DecisionsFront({
+      ...all.options,
+      ledger: moving,
+      views: {
+        pinnedBytes: 0,
+        full: (filter, o) => views.full(filter, o),
+        find: (filter) => views.find(filter),
+        list: (filter, part) => views.list(filter, part),
+        async delta(filter, o) {
+          reach = 2;
+          return views.delta(filter, o);
+        },
+      },
+    });
+    stops.push(() => front.close());
+    const exchange = new BouncerExchange(STREAM);
+    await front.routes()[0]?.handle(exchange);
+    expect(idsIn(exchange).new).toEqual([1, 2]);
+    expect(ledger.reach).toBe(0);
   });
 
   it('is closed with the process', async () => {

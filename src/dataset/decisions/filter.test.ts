@@ -88,10 +88,20 @@ describe('matcherOf', () => {
 describe('canonicalScope', () => {
   it('has one spelling for the scopes that the local API knows', () => {
     expect(['ip', 'IP', 'Range', 'rANGE', 'COUNTRY', 'as', 'As'].map(canonicalScope)).toEqual([
-      ...['Ip', 'Ip', 'Range', 'Range', 'Country', 'AS', 'AS'],
+      'Ip',
+      'Ip',
+      'Range',
+      'Range',
+      'Country',
+      'AS',
+      'AS',
     ]);
     expect(['User', 'user', '', 'constructor', '__proto__'].map(canonicalScope)).toEqual([
-      ...['User', 'user', '', 'constructor', '__proto__'],
+      'User',
+      'user',
+      '',
+      'constructor',
+      '__proto__',
     ]);
   });
 });

@@ -9,7 +9,7 @@ import { GROUPS_AT_ONCE, makeParts, type Parts, reserveGroups, reserveRows } fro
 import { beyond, forget, isUntidy, tidy } from './purge.ts';
 import { recordKey, recordOf } from './records.ts';
 import type { Commit, CommitReport, DecisionDelta, LedgerState } from './reports.ts';
-import { restoreRows } from './restore.ts';
+import { type Entries, restoreRows } from './restore.ts';
 import type { Rows } from './rows.ts';
 import { Transition } from './transition.ts';
 import type { AddressRange } from './types.ts';
@@ -218,7 +218,7 @@ export class Ledger {
    *
    * @throws HeadgateError HG_STORE (the promise is rejected) when a record is damaged; the ledger is of no use then
    */
-  restore(entries: Iterable<readonly [string, Uint8Array]>, state: LedgerState): Promise<void> {
+  restore(entries: Entries, state: LedgerState): Promise<void> {
     return this.exclusive(async () => {
       assert(this.#offset === 0 && this.rows.size === 0, 'a ledger is restored before anything else', this.#offset);
       const { offset, sources } = await restoreRows(this.#parts, entries, makePace());

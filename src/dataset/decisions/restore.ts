@@ -6,6 +6,9 @@ import { GROUPS_AT_ONCE, type Parts, reserveGroups, reserveRows } from './parts.
 import { damaged, type RowRecord, readRecord } from './records.ts';
 import { IDS_PER_SOURCE } from './rows.ts';
 
+/** Records by key. */
+export type Entries = Iterable<readonly [string, Uint8Array]> | AsyncIterable<readonly [string, Uint8Array]>;
+
 /** What was found in the records. */
 export interface Restored {
   /** The newest commit that any of them tells of. */
@@ -18,15 +21,11 @@ export interface Restored {
  *
  * @throws HeadgateError HG_STORE when one is damaged
  */
-export async function restoreRows(
-  parts: Parts,
-  entries: Iterable<readonly [string, Uint8Array]>,
-  pace: Pace,
-): Promise<Restored> {
+export async function restoreRows(parts: Parts, entries: Entries, pace: Pace): Promise<Restored> {
   const sources = new Set<number>();
   let offset = 0;
   let room = 0;
-  for (const [key, value] of entries) {
+  for await (const [key, value] of entries) {
     if (room === 0) {
       room = GROUPS_AT_ONCE;
       await reserveRows(parts, room, pace);

@@ -1,4 +1,13 @@
 export { type ArchiveOptions, openArchive } from './archive.ts';
+export {
+  type DecisionDefaults,
+  type DecisionFiles,
+  type DecisionFilesListener,
+  type DecisionFilesOptions,
+  type DecisionFilesReport,
+  type DecisionFilesStatus,
+  openDecisionFiles,
+} from './decision-files.ts';
 export { type LapiOptions, type LapiSource, type LapiStatus, openLapi } from './lapi.ts';
 export type { LapiTls } from './lapi-client.ts';
 export type { ForwardReply, ForwardRequest } from './lapi-forward.ts';
@@ -7,3 +16,4 @@ export type { LapiListener, LapiReport, LapiState } from './lapi-loop.ts';
 export { type FilesOptions, openFiles } from './sdk-file.ts';
 export type { SourceEnvironment, Source, SourceListener } from './source.ts';
 export type { ArchiveLimits } from './tar.ts';
+export { Watch, type WatchOptions } from './watch.ts';

@@ -63,8 +63,8 @@ async function listen(server: Server): Promise<string> {
 }
 
 describe('the client of a local API', () => {
-  it('asks over one connection again and again', async () => {
-    const lapi = await startLapi();
+  it.each([false, true])('asks over one connection again and again (gzip: %s)', async (gzip) => {
+    const lapi = await startLapi({ gzip });
     lapi.add({});
     const client = clientOf(lapi.url);
     for (let round = 0; round < 3; round += 1) expect((await ask(client)).text).toContain('"value":"10.0.0.1"');
@@ -90,7 +90,9 @@ describe('the client of a local API', () => {
       decode: false,
     });
     expect(raw.headers['content-encoding']).toBe('gzip');
-    for await (const piece of raw.body) expect(piece.length).toBeGreaterThan(0);
+    const pieces: Buffer[] = [];
+    for await (const piece of raw.body) pieces.push(piece);
+    expect(Buffer.concat(pieces).readUInt16BE(0)).toBe(0x1f8b);
   });
 
   it('refuses an encoding that it did not offer', async () => {
@@ -98,6 +100,7 @@ describe('the client of a local API', () => {
     lapi.answers.set('/v1/odd', (_, response) => response.writeHead(200, { 'content-encoding': 'br' }).end('?'));
     const error = await failureOf(ask(clientOf(lapi.url), { target: '/v1/odd' }));
     expect(error.message).toContain('the answer must be plain or gzip, got "br"');
+    await until('the end of the connection', () => lapi.connections === 0);
   });
 
   it.each([
@@ -173,6 +176,19 @@ describe('a connection that is kept', () => {
     lapi.next('stream', { kind: 'reset' }, { kind: 'reset' });
     expect((await failureOf(ask(client))).failure).toBe('answer');
     expect(lapi.requests).toHaveLength(3);
+  });
+
+  // fails when stale holds for what we ended ourselves
+  it('is no reason to ask again when the time is up', async () => {
+    const [lapi, clock] = [await startLapi(), new FakeClock()];
+    const client = clientOf(lapi.url, { clock });
+    await ask(client);
+    lapi.ail('stream', { kind: 'hold', bytes: -1 });
+    const failure = failureOf(ask(client));
+    await until('the request', () => lapi.held === 1 && clock.armed === 1);
+    clock.advance(60_000);
+    expect((await failure).message).toContain('nothing came for 60 s');
+    expect(lapi.requests).toHaveLength(2);
   });
 
   // fails when a connection is taken for a new one because it came from the queue

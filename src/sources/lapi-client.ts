@@ -178,8 +178,7 @@ class Attempt {
   get stale(): boolean {
     const { method, signal } = this.#options.request;
     const mayRepeat = (method === 'GET' || method === 'HEAD') && signal?.aborted !== true;
-    const untouched = this.#response === undefined && this.#ended === undefined;
-    return mayRepeat && untouched && this.#kept;
+    return mayRepeat && this.#ended === undefined && this.#kept;
   }
 
   async run(): Promise<ClientReply> {
@@ -225,23 +224,16 @@ class Attempt {
 
   async *#read(response: IncomingMessage): AsyncGenerator<Buffer, void, undefined> {
     try {
-      const body = this.#bodyOf(response);
-      const pieces = body[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
-      try {
-        for (let piece = await this.#next(pieces); piece !== undefined; piece = await this.#next(pieces)) {
-          this.#bytes += piece.length;
-          yield piece;
-        }
-      } finally {
-        body.destroy();
+      const pieces = this.#bodyOf(response)[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
+      for (let piece = await this.#next(pieces); piece !== undefined; piece = await this.#next(pieces)) {
+        this.#bytes += piece.length;
+        yield piece;
       }
-      if (!response.complete) throw new Error('the connection was closed before the end of the answer');
     } catch (thrown) {
       throw this.#translate(thrown);
     } finally {
-      this.#disarm();
-      // left before the end: the rest cannot be told from the next answer, so the connection goes
-      if (!response.complete) response.destroy();
+      // before its end the rest cannot be told from the next answer, so the connection goes with it
+      response.destroy();
     }
   }
 

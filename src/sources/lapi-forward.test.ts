@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { afterEach, describe, expect, it } from 'vitest';
 import { until } from '../../test/support/conditions.ts';
 import { FakeLapi } from '../../test/support/fake-lapi.ts';
@@ -134,13 +135,17 @@ describe('a request that is passed on', () => {
     const { lapi, client } = await begin(FORWARD_SOCKETS_MAX);
     lapi.answers.set('/v1/alerts', () => {});
     const forwarder = new Forwarder(client);
+    const abort = new AbortController();
+    setMaxListeners(0, abort.signal);
+    const waiting = get('/v1/alerts', { signal: abort.signal });
     const pending = Array.from({ length: FORWARD_SOCKETS_MAX + 256 }, () =>
-      forwarder.forward(get('/v1/alerts')).catch(() => 'ended'),
+      forwarder.forward(waiting).catch(() => 'ended'),
     );
     await expect(forwarder.forward(get('/v1/alerts'))).rejects.toThrow('256 others may wait, got one more');
     await until('those under way', () => lapi.requests.length === FORWARD_SOCKETS_MAX);
-    client.close();
+    abort.abort();
     expect(new Set(await Promise.all(pending))).toEqual(new Set(['ended']));
+    expect(await forwarder.forward(get('/health'))).toMatchObject({ status: 200 });
   });
 });
 
@@ -169,7 +174,11 @@ describe('a question about a key', () => {
     expect(await keys.check('key-1')).toBe('unreachable');
     // a key that is no header
     expect(await keys.check('a\nb')).toBe('unreachable');
-    lapi.answers.set('/v1/decisions/stream', () => {});
+    lapi.next('head', { kind: 'hold', bytes: -1 });
+    const late = keys.check('key-1');
+    await until('the question', () => lapi.held === 1);
+    clock.advance(10_000);
+    expect(await late).toBe('unreachable');
     client.close();
     expect(await keys.check('key-1')).toBe('unreachable');
   });

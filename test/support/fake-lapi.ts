@@ -285,7 +285,12 @@ export class FakeLapi extends Changing {
     if (kind === 'other') return this.#other(request, response);
     const key = String(request.headers['x-api-key'] ?? '');
     if (!this.keys.has(key) && request.commonName === undefined) return complain(response, 403, 'access forbidden');
-    if (kind === 'head') return void response.writeHead(200, { 'content-type': 'text/plain; charset=utf-8' }).end();
+    if (kind === 'head') {
+      const answer = (): void => void response.writeHead(200, { 'content-type': 'text/plain; charset=utf-8' }).end();
+      if (fault?.kind === 'hold') this.#held.push(answer);
+      else answer();
+      return;
+    }
     const nowMs = this.#now();
     const body = kind === 'live' ? this.#live(request.query) : this.#stream(request.query, key, fault);
     // a live query moves the cursor of its key as well, once a minute

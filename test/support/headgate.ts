@@ -15,7 +15,8 @@ export interface HeadgateOptions {
   readonly port?: number;
 }
 
-const MAIN = `${ROOT}dist/cli/main.js`;
+/** `BENCH_DIST` names another build, as for the benchmarks. */
+const MAIN = `${process.env['BENCH_DIST'] ?? `${ROOT}dist`}/cli/main.js`;
 const START_MS_MAX = 20_000;
 
 /** A running `headgate serve`, as its own process. */

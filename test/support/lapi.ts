@@ -42,6 +42,12 @@ const START_MS_MAX = 20_000;
 const STOP_MS_MAX = 10_000;
 const PORTS_TRIED_MAX = 3;
 const OUTPUT_BYTES_MAX = 1 << 20;
+/** As the server tells them. The tool writes what it is given. */
+const SCOPES: Readonly<Record<string, string>> = { ip: 'Ip', range: 'Range', country: 'Country', as: 'AS' };
+/** A write fails when another client's pull wrote in between: SQLite's snapshot is stale then, whatever its timeout. */
+const LOCKED = 'database is locked';
+const LOCKED_TRIES_MAX = 20;
+const USER_AGENT = 'headgate-test/v1.0';
 const PROBE = { name: 'probe', key: 'key-of-the-probe' };
 
 const run = promisify(execFile);
@@ -106,11 +112,13 @@ export class Lapi {
     await command(this.folder, ['bouncers', 'delete', name]);
   }
 
-  /** Imports decisions, in one transaction as the tool does it. */
+  /** Imports decisions, scope by scope: 1.4.6 takes the scope from its command line alone. */
   async import(decisions: readonly ImportedDecision[]): Promise<void> {
     const path = join(this.folder, 'import.json');
-    await writeFile(path, JSON.stringify(decisions));
-    await command(this.folder, ['decisions', 'import', '-i', path]);
+    for (const scope of new Set(decisions.map((decision) => decision.scope))) {
+      await writeFile(path, JSON.stringify(decisions.filter((decision) => decision.scope === scope)));
+      await command(this.folder, ['decisions', 'import', '--scope', SCOPES[scope] ?? scope, '-i', path]);
+    }
   }
 
   /** Adds a single decision, as an administrator would. */
@@ -127,7 +135,7 @@ export class Lapi {
 
   /** A pull of its stream. Each key has a cursor there, which this moves. */
   async pull(key: string, query = 'startup=true'): Promise<Told> {
-    const headers = { 'x-api-key': key };
+    const headers = { 'x-api-key': key, 'user-agent': USER_AGENT };
     const response = await fetch(`${this.url}/v1/decisions/stream?${query}`, { headers });
     if (response.status !== 200) throw new Error(`Cannot pull from the local API: status ${response.status}`);
     return (await response.json()) as Told;
@@ -217,11 +225,15 @@ async function writeConfig(folder: string, port: number): Promise<void> {
 
 async function command(folder: string, args: readonly string[], mayFail = false): Promise<void> {
   const options = { timeout: COMMAND_MS_MAX, maxBuffer: OUTPUT_BYTES_MAX };
-  try {
-    await run(TOOL, ['-c', join(folder, 'config.yaml'), '--warning', ...args], options);
-  } catch (error) {
-    if (mayFail) return;
-    throw new Error(`Cannot run cscli ${args.join(' ')}: ${await logOf(folder)}`, { cause: error });
+  for (let tried = 1; ; tried++) {
+    try {
+      await run(TOOL, ['-c', join(folder, 'config.yaml'), '--warning', ...args], options);
+      return;
+    } catch (error) {
+      if (mayFail) return;
+      if (String(error).includes(LOCKED) && tried < LOCKED_TRIES_MAX) continue;
+      throw new Error(`Cannot run cscli ${args.join(' ')}: ${await logOf(folder)}`, { cause: error });
+    }
   }
 }
 
@@ -238,7 +250,10 @@ async function untilServing(child: ChildProcess, port: number, folder: string): 
   const byMs = performance.now() + START_MS_MAX;
   const url = `http://127.0.0.1:${port}/v1/decisions/stream`;
   for (;;) {
-    const status = await fetch(url, { method: 'HEAD', headers: { 'x-api-key': PROBE.key } }).then(
+    const status = await fetch(url, {
+      method: 'HEAD',
+      headers: { 'x-api-key': PROBE.key, 'user-agent': USER_AGENT },
+    }).then(
       (response) => response.status,
       () => undefined,
     );

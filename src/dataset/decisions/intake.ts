@@ -1,7 +1,7 @@
 import { HeadgateError } from '../../kernel/index.ts';
 import { Arena } from './arena.ts';
 import { enlarged } from './columns.ts';
-import { jsonText, writeJson } from './json-text.ts';
+import { jsonText, wellFormed, writeJson } from './json-text.ts';
 import { IDS_PER_SOURCE, type RowText } from './rows.ts';
 import type { Decision } from './types.ts';
 
@@ -79,7 +79,8 @@ class Texts {
     let number = this.#numbers.get(text);
     if (number === undefined) {
       number = this.texts.length;
-      this.texts.push(text);
+      // as they come back from bytes: otherwise a restored row would not be the same any more
+      this.texts.push(wellFormed(text));
       this.#numbers.set(text, number);
     }
     this.#last = text;

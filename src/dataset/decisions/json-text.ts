@@ -4,6 +4,11 @@ const LONE_SURROGATES = /\p{Surrogate}/gu;
 /** What Go's encoder escapes beyond JSON: characters that matter in HTML, and two that JavaScript takes for line ends. */
 const ESCAPED_BY_GO = /[<>&\u2028\u2029]/g;
 
+/** A text without lone surrogates: each becomes U+FFFD, as it does in UTF-8. */
+export function wellFormed(text: string): string {
+  return text.replace(LONE_SURROGATES, '\ufffd');
+}
+
 /**
  * A text as Go's encoder writes it between the quotes of a JSON string. A lone surrogate becomes U+FFFD, as it does in
  * Go's decoder.
@@ -13,7 +18,7 @@ const ESCAPED_BY_GO = /[<>&\u2028\u2029]/g;
  */
 export function jsonText(text: string): string {
   if (PLAIN.test(text)) return text;
-  const quoted = JSON.stringify(text.replace(LONE_SURROGATES, '\ufffd'));
+  const quoted = JSON.stringify(wellFormed(text));
   return quoted
     .slice(1, -1)
     .replace(ESCAPED_BY_GO, (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}`);

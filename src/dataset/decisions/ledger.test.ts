@@ -129,6 +129,19 @@ describe('a full copy', () => {
     expect(shownIds(ledger)).toEqual([1, 3]);
   });
 
+  it('knows a decision again whose texts are not well formed', async () => {
+    const ledger = new Ledger();
+    const odd = ban(1, 'a\ud83d', {
+      scope: 'b\ude00',
+      origin: '\ud83d',
+      scenario: '\ud83d!',
+      uuid: '\ud83d',
+      type: 'c\ud83d',
+    });
+    await load(ledger, [odd]);
+    expect(await load(ledger, [odd])).toMatchObject({ offset: 1, unchanged: 1 });
+  });
+
   it('touches no other source, though ids are the same', async () => {
     const ledger = new Ledger();
     await load(ledger, [ban(1, 'a')], { source: 0 });

@@ -103,7 +103,9 @@ export class Names {
     return at + length;
   }
 
-  #add(text: string): number {
+  #add(came: string): number {
+    // a copy: what came may be a part of an answer of many megabytes, which it would keep alive
+    const text = Buffer.from(came).toString();
     const piece = Buffer.from(`,"${this.#member}":"${jsonText(text)}"`);
     const spare = this.#spare.pop();
     if (spare !== undefined) this.#recycled++;

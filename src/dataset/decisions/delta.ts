@@ -6,9 +6,6 @@ import { SmallAnswer } from './small.ts';
 import { type GroupReader, inOrder } from './survivors.ts';
 import { ROWS_PER_STEP, type Work } from './work.ts';
 
-/** An answer below this is made for the moment, at once; from here on it is made of pages, and shared. */
-export const SMALL_BYTES_MAX: number = 256 * 1024;
-
 /** The rows of an answer. */
 export interface Found {
   readonly fresh: number[];
@@ -77,17 +74,19 @@ function addGone({ groups, dedup }: Making, from: number, group: number, found: 
 }
 
 /** A small answer from what was found. */
-export function smallAnswer(making: Making, { fresh, gone, bytes }: Found): SmallAnswer {
+export function* smallAnswer(making: Making, { fresh, gone, bytes }: Found): Work<SmallAnswer> {
   const { offset, rows } = making.groups;
-  const page = (side: Side, found: number[]): Page | undefined => {
+  const pageOf = (side: Side, found: ArrayLike<number>): Page | undefined => {
     if (found.length === 0) return undefined;
     // one page, whatever its size
     const options = { ...buildOptions(making, side), fullBytes: bytes + 1, fullItems: Number.POSITIVE_INFINITY };
     const builder = new PageBuilder(options, making.rules);
-    for (const row of found.sort((a, b) => rows.id[a]! - rows.id[b]!)) builder.add(row);
+    for (let at = 0; at < found.length; at++) builder.add(found[at]!);
     return builder.finish()[0];
   };
-  return new SmallAnswer({ offset, fresh: page('new', fresh), gone: page('deleted', gone), list: false });
+  const freshPage = pageOf('new', yield* inOrder(rows, fresh));
+  const gonePage = pageOf('deleted', yield* inOrder(rows, gone));
+  return new SmallAnswer({ offset, fresh: freshPage, gone: gonePage, list: false });
 }
 
 /** A large one, in pages. */

@@ -2,7 +2,7 @@ import { Edition } from './edition.ts';
 import { type BuildOptions, PageBuilder } from './page-builder.ts';
 import type { PageRules, Side } from './page.ts';
 import { type Op, RunChange } from './run.ts';
-import type { GroupReader } from './survivors.ts';
+import { allInOrder, type GroupReader } from './survivors.ts';
 import { ROWS_PER_STEP, type Work } from './work.ts';
 
 /** What an edition is made with. */
@@ -23,11 +23,10 @@ export function buildOptions({ groups, nowMs, pages }: Making, side: Side): Buil
 /**
  * All that a filter lets through: `new` has the live rows, or of each group its survivor; `deleted` has what was removed from
  * groups without a live row, so that a bouncer that was away for long forgets it.
- *
- * @param order - the rows to look at, by id
  */
-export function* makeFull(making: Making, order: ArrayLike<number>): Work<Edition> {
+export function* makeFull(making: Making): Work<Edition> {
   const { groups, rules, nowMs } = making;
+  const order = yield* allInOrder(groups.rows);
   const fresh = new PageBuilder(buildOptions(making, 'new'), rules);
   const gone = new PageBuilder(buildOptions(making, 'deleted'), rules);
   for (let at = 0; at < order.length; at++) {

@@ -1,5 +1,4 @@
 import { itemBytes, PageBuilder, type BuildOptions } from './page-builder.ts';
-import { SMALL_BYTES_MAX } from './delta.ts';
 import { Edition } from './edition.ts';
 import { buildOptions, type Making } from './full.ts';
 import type { Rows } from './rows.ts';
@@ -16,14 +15,19 @@ export interface Part {
 }
 
 /** Digits of eleven bits: 2,048 counters fit in a core's first cache. */
-const DIGIT = 2048;
+const DIGIT_BITS = 11;
+const DIGIT: number = 2 ** DIGIT_BITS;
 
 /**
  * All decisions that hold now, the one that ends first before the others, as a live answer: `[…]`, or `null`.
  *
  * @param order - the rows to look at, by id
  */
-export function* makeList(making: Making, order: ArrayLike<number>, part: Part): Work<Edition | SmallAnswer> {
+export function* makeList(
+  making: Making,
+  order: ArrayLike<number>,
+  part: Part & { readonly smallBytesMax: number },
+): Work<Edition | SmallAnswer> {
   const { groups, nowMs, rules } = making;
   const { rows, offset } = groups;
   const found: number[] = [];
@@ -42,7 +46,7 @@ export function* makeList(making: Making, order: ArrayLike<number>, part: Part):
     bytes += itemBytes(row, options);
     if (++steps % ROWS_PER_STEP === 0) yield;
   }
-  const isSmall = bytes < SMALL_BYTES_MAX;
+  const isSmall = bytes < part.smallBytesMax;
   const whole = { fullBytes: bytes + 1, fullItems: Number.POSITIVE_INFINITY };
   const builder = new PageBuilder(isSmall ? { ...options, ...whole } : options, rules);
   for (const row of sorted) {
@@ -57,27 +61,39 @@ export function* makeList(making: Making, order: ArrayLike<number>, part: Part):
 /**
  * Rows by end; of equal ends in the order in which they came. By digits, lowest first: a comparison sort of 500,000 blocks for
  * a third of a second, each of these passes for a few milliseconds.
+ *
+ * Where ends are more than 49 days apart they are told apart by 2, 4 … ms: a key has 32 bits.
  */
 function* byEnd(found: readonly number[], rows: Rows): Work<Uint32Array> {
+  const { least, most } = boundsOf(found, rows);
+  let unitMs = 1;
+  while ((most - least) / unitMs >= 2 ** 32) unitMs *= 2;
+  let from = { rows: Uint32Array.from(found), keys: new Uint32Array(found.length) };
+  let into = { rows: new Uint32Array(found.length), keys: new Uint32Array(found.length) };
+  yield;
+  for (let at = 0; at < found.length; at++) from.keys[at] = (rows.untilMs[found[at]!]! - least) / unitMs;
+  for (let shift = 0; shift < 32 && (most - least) / unitMs >= 2 ** shift; shift += DIGIT_BITS) {
+    yield;
+    const starts = new Uint32Array(DIGIT + 1);
+    for (const key of from.keys) starts[((key >>> shift) & (DIGIT - 1)) + 1]!++;
+    for (let digit = 1; digit <= DIGIT; digit++) starts[digit]! += starts[digit - 1]!;
+    for (let at = 0; at < found.length; at++) {
+      const key = from.keys[at]!;
+      const to = starts[(key >>> shift) & (DIGIT - 1)]!++;
+      into.keys[to] = key;
+      into.rows[to] = from.rows[at]!;
+    }
+    [from, into] = [into, from];
+  }
+  return from.rows;
+}
+
+function boundsOf(found: readonly number[], { untilMs }: Rows): { readonly least: number; readonly most: number } {
   let least = Number.POSITIVE_INFINITY;
   let most = 0;
   for (const row of found) {
-    least = Math.min(least, rows.untilMs[row]!);
-    most = Math.max(most, rows.untilMs[row]!);
+    least = Math.min(least, untilMs[row]!);
+    most = Math.max(most, untilMs[row]!);
   }
-  let sorted = Uint32Array.from(found);
-  let other = new Uint32Array(found.length);
-  // whole milliseconds are not a must: a fraction counts as its millisecond
-  const span = found.length === 0 ? 0 : Math.floor(most - least);
-  for (let place = 1; place <= span; place *= DIGIT) {
-    yield;
-    const { untilMs } = rows;
-    const digitOf = (row: number): number => Math.floor((untilMs[row]! - least) / place) % DIGIT;
-    const starts = new Uint32Array(DIGIT + 1);
-    for (const row of sorted) starts[digitOf(row) + 1]!++;
-    for (let digit = 1; digit <= DIGIT; digit++) starts[digit]! += starts[digit - 1]!;
-    for (const row of sorted) other[starts[digitOf(row)]!++] = row;
-    [sorted, other] = [other, sorted];
-  }
-  return sorted;
+  return { least, most };
 }

@@ -1,5 +1,5 @@
 import type { Rows } from './rows.ts';
-import type { Work } from './work.ts';
+import { ROWS_PER_STEP, type Work } from './work.ts';
 
 /** Whether a filter lets a row pass. */
 export type Matches = (row: number) => boolean;
@@ -87,17 +87,36 @@ export function rowsOf(rows: Rows, groups: Iterable<number>): number[] {
   return found;
 }
 
+/**
+ * All rows by id, and rows of one id by number: an id can come again while a tombstone still has it, and whoever looks for an
+ * item in a page must know where.
+ */
+export function* allInOrder(rows: Rows): Work<Uint32Array> {
+  const order = rows.order().slice();
+  for (let at = 1; at < order.length; at++) {
+    for (let to = at; to > 0 && isBehind(rows, order[to - 1]!, order[to]!); to--) {
+      [order[to - 1], order[to]] = [order[to]!, order[to - 1]!];
+    }
+    if (at % ROWS_PER_STEP === 0) yield;
+  }
+  return order;
+}
+
+function isBehind({ id }: Rows, first: number, second: number): boolean {
+  return first > second && id[first] === id[second];
+}
+
 /** Beyond this the ledger's own order is looked through: linear, where sorting would block. */
 const SORTED_AT_ONCE = 2048;
 
-/** Rows by shown id. */
+/** The same of some rows. */
 export function* inOrder(rows: Rows, found: number[]): Work<ArrayLike<number>> {
-  if (found.length <= SORTED_AT_ONCE) return found.sort((a, b) => rows.id[a]! - rows.id[b]!);
+  if (found.length <= SORTED_AT_ONCE) return found.sort((a, b) => rows.id[a]! - rows.id[b]! || a - b);
   const isFound = new Uint8Array(rows.size);
   for (const row of found) isFound[row] = 1;
-  yield;
+  const order = yield* allInOrder(rows);
   const sorted = new Uint32Array(found.length);
   let size = 0;
-  for (const row of rows.order()) if (isFound[row] === 1) sorted[size++] = row;
+  for (const row of order) if (isFound[row] === 1) sorted[size++] = row;
   return sorted;
 }

@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '../../kernel/index.ts';
 import { isBound, isNarrow, restOf, visitGroups } from './candidates.ts';
 import { type CopyRules, PagedCopy } from './copy.ts';
-import { findDelta, makeEdition, SMALL_BYTES_MAX, smallAnswer } from './delta.ts';
+import { findDelta, makeEdition, smallAnswer } from './delta.ts';
 import { Edition } from './edition.ts';
 import { filterKey, matcherOf } from './filter.ts';
 import { Finder } from './find.ts';
@@ -13,7 +13,7 @@ import { PAGE_BYTES } from './page-builder.ts';
 import type { PageRules } from './page.ts';
 import { type Made, Shelf } from './shelf.ts';
 import { SmallAnswer, SmallCopy } from './small.ts';
-import { GroupReader, inOrder, rowsOf } from './survivors.ts';
+import { GroupReader, inOrder, type Matches, rowsOf } from './survivors.ts';
 import type { Copy, Filter } from './types.ts';
 import { doInSlices, doNow, type Work } from './work.ts';
 
@@ -33,6 +33,10 @@ export interface ViewsOptions {
   readonly idleMs?: number;
   /** How many kinds of answers have pages at the same time. Default 16. */
   readonly viewsMax?: number;
+  /** A delta, list or bound answer below this is made for the moment, without pages. Default 256 KiB. */
+  readonly smallBytesMax?: number;
+  /** How many log entries are looked at within a call; more are looked at in slices. Default 2,048, about a millisecond. */
+  readonly entriesAtOnceMax?: number;
   readonly clock?: Clock;
 }
 
@@ -46,11 +50,11 @@ export interface DeltaOptions extends FullOptions {
   readonly from: number;
 }
 
-/** So many log entries, about a millisecond, are looked at within the call. */
-const ENTRIES_AT_ONCE = 2048;
+const ENTRIES_AT_ONCE_MAX = 2048;
+const SMALL_BYTES_MAX = 256 * 1024;
 /** So many to say that a delta is empty: a few microseconds. */
 const ENTRIES_IN_PASSING = 64;
-/** The same of tombstones that an edition lists, and of the log entries that change it. */
+/** So many tombstones of an edition are looked at within a call. */
 const GONE_AT_ONCE = 50_000;
 /** A view of which more than an eighth changed is made anew. */
 const CHANGED_SHARE = 8;
@@ -80,10 +84,14 @@ export class Views {
   readonly #finder: Finder;
   readonly #shelf: Shelf;
   readonly #memo = new Memo();
+  readonly #filterKeys = new WeakMap<Filter, string>();
+  readonly #matchers = new WeakMap<Filter, Matches>();
   readonly #meter = { pinnedBytes: 0 };
   readonly #pageRules: PageRules;
   readonly #copyRules: CopyRules;
   readonly #pages: { readonly fullBytes: number; readonly fullItems: number };
+  readonly #smallBytesMax: number;
+  readonly #entriesAtOnceMax: number;
 
   constructor(ledger: Ledger, o: ViewsOptions) {
     this.#ledger = ledger;
@@ -97,6 +105,8 @@ export class Views {
       gzipLevel: o.gzipLevel ?? 6,
     };
     this.#pages = { fullBytes: PAGE_BYTES, fullItems: o.pageItemsMax ?? Number.POSITIVE_INFINITY };
+    this.#smallBytesMax = o.smallBytesMax ?? SMALL_BYTES_MAX;
+    this.#entriesAtOnceMax = o.entriesAtOnceMax ?? ENTRIES_AT_ONCE_MAX;
     const clock = o.clock ?? systemClock;
     this.#shelf = new Shelf({ clock, idleMs: o.idleMs ?? 30_000, placesMax: o.viewsMax ?? 16 });
   }
@@ -116,7 +126,7 @@ export class Views {
    * later one only pays for what changed.
    */
   async full(filter: Filter, o: FullOptions): Promise<Copy> {
-    const key = `full ${o.dedup} ${filterKey(filter)}`;
+    const key = this.#key(`full ${o.dedup}`, filter);
     const ready = this.#ready(key) ?? this.#advanced(key, filter, o);
     return ready ?? this.#shelf.fly(key, () => this.#make(key, () => this.#fullWork(key, filter, o)));
   }
@@ -129,7 +139,7 @@ export class Views {
     const { offset, reach } = this.#ledger;
     if (o.from === offset) return this.#emptyDelta();
     if (o.from < reach || o.from > offset) return this.full(filter, o);
-    const key = `delta ${o.dedup} ${o.from} ${filterKey(filter)}`;
+    const key = this.#key(`delta ${o.dedup} ${o.from}`, filter);
     const ready = this.#ready(key);
     if (ready !== undefined) return ready;
     if (this.#isShort(filter, o.from)) return this.#copyOf(this.#keep(key, doNow(this.#deltaWork(filter, o))));
@@ -138,10 +148,10 @@ export class Views {
 
   /** Whether a delta from there is sure to be empty. Not knowing, which takes a look at a longer log, it says no. */
   isEmpty(filter: Filter, from: number): boolean {
-    const { offset, reach, rows, log } = this.#ledger;
+    const { offset, reach, log } = this.#ledger;
     if (from === offset) return true;
     if (from < reach || from > offset || this.#ledger.entriesSince(from) > ENTRIES_IN_PASSING) return false;
-    const matches = matcherOf(filter, rows);
+    const matches = this.#matcherOf(filter);
     let seen = false;
     log.eachSince(from, (row) => {
       seen ||= matches(row);
@@ -156,8 +166,27 @@ export class Views {
 
   /** All decisions that a filter lets through and that hold now, or a part of them: `[...]`, or `null`. */
   async list(filter: Filter, part: Part = {}): Promise<Copy> {
-    const key = `list ${part.limit} ${part.offset} ${part.idGt} ${filterKey(filter)}`;
+    const key = this.#key(`list ${part.limit} ${part.offset} ${part.idGt}`, filter);
     return this.#ready(key) ?? this.#shelf.fly(key, () => this.#make(key, () => this.#listWork(filter, part)));
+  }
+
+  /** Clients repeat themselves: whoever keeps the object of a filter does not have its key made again. */
+  #key(kind: string, filter: Filter): string {
+    let key = this.#filterKeys.get(filter);
+    if (key === undefined) {
+      key = filterKey(filter);
+      this.#filterKeys.set(filter, key);
+    }
+    return `${kind} ${key}`;
+  }
+
+  #matcherOf(filter: Filter): Matches {
+    let matches = this.#matchers.get(filter);
+    if (matches === undefined) {
+      matches = matcherOf(filter, this.#ledger.rows);
+      this.#matchers.set(filter, matches);
+    }
+    return matches;
   }
 
   /** A copy of what is there, if it is of now. */
@@ -172,7 +201,8 @@ export class Views {
   #advanced(key: string, filter: Filter, o: FullOptions): Copy | undefined {
     const before = this.#shelf.get(key);
     if (before === undefined || !this.#isNear(before)) return undefined;
-    if (this.#ledger.entriesSince(before.offset) > ENTRIES_AT_ONCE || before.deleted > GONE_AT_ONCE) return undefined;
+    if (this.#ledger.entriesSince(before.offset) > this.#entriesAtOnceMax || before.deleted > GONE_AT_ONCE)
+      return undefined;
     const making = this.#making(filter, o.dedup);
     return this.#copyOf(this.#keep(key, doNow(advance(before, making, this.#touchedSince(before.offset)))));
   }
@@ -181,7 +211,7 @@ export class Views {
     const before = this.#shelf.get(key);
     const making = this.#making(filter, o.dedup);
     if (isBound(filter)) return this.#boundWork(filter, o);
-    if (before === undefined || !this.#isNear(before)) return makeFull(making, this.#ledger.rows.order());
+    if (before === undefined || !this.#isNear(before)) return makeFull(making);
     return advance(before, making, this.#touchedSince(before.offset));
   }
 
@@ -198,14 +228,15 @@ export class Views {
 
   *#deltaFrom(making: Making, from: number, groups: Iterable<number>): Work<Edition | SmallAnswer> {
     const found = yield* findDelta(making, from, groups);
-    return found.bytes < SMALL_BYTES_MAX ? smallAnswer(making, found) : yield* makeEdition(making, found);
+    return found.bytes < this.#smallBytesMax ? yield* smallAnswer(making, found) : yield* makeEdition(making, found);
   }
 
   *#listWork(filter: Filter, part: Part): Work<Edition | SmallAnswer> {
     const { rows } = this.#ledger;
-    if (!isBound(filter)) return yield* makeList(this.#making(filter, false), rows.order(), part);
+    const smallBytesMax = this.#smallBytesMax;
+    if (!isBound(filter)) return yield* makeList(this.#making(filter, false), rows.order(), { ...part, smallBytesMax });
     const order = yield* inOrder(rows, rowsOf(rows, this.#groupsOf(filter)));
-    return yield* makeList(this.#making(restOf(filter), false), order, part);
+    return yield* makeList(this.#making(restOf(filter), false), order, { ...part, smallBytesMax });
   }
 
   /** Does long work while the ledger stands still, and keeps the answer. */
@@ -243,7 +274,7 @@ export class Views {
   }
 
   #isShort(filter: Filter, from: number): boolean {
-    return isNarrow(filter) || this.#ledger.entriesSince(from) <= ENTRIES_AT_ONCE;
+    return isNarrow(filter) || this.#ledger.entriesSince(from) <= this.#entriesAtOnceMax;
   }
 
   /** Whether an edition can be brought up to date, and it is worth it. */
@@ -260,7 +291,7 @@ export class Views {
 
   #making(filter: Filter, dedup: boolean, from = 0): Making {
     const { rows, offset } = this.#ledger;
-    const groups = new GroupReader(rows, matcherOf(filter, rows), { offset, from });
+    const groups = new GroupReader(rows, this.#matcherOf(filter), { offset, from });
     return { groups, dedup, nowMs: this.#copyRules.wallNow(), pages: this.#pages, rules: this.#pageRules };
   }
 

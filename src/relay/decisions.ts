@@ -167,7 +167,9 @@ function frontOptions(
     waitMsMax: decisions.waitMsMax,
     keys: decisions.keys,
     delegate: decisions.delegate,
-    ...(keeper === undefined ? {} : { cursors: keeper.cursors, keyStore: keeper.keys }),
+    ...(keeper === undefined
+      ? {}
+      : { cursors: keeper.cursors, keyStore: keeper.keys, stored: (offset: number) => keeper.stored(offset) }),
     cursorsPerKeyMax: decisions.cursorsPerKeyMax,
     startWaitMs: decisions.startWaitMs,
     passthrough: decisions.passthrough,

@@ -1,3 +1,5 @@
+import { EventEmitter } from 'node:events';
+import type { Socket } from 'node:net';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { until } from '../../test/support/conditions.ts';
 import {
@@ -11,7 +13,8 @@ import {
   untilConnections,
 } from '../../test/support/receipts-rig.ts';
 import type { Rig } from '../../test/support/transports.ts';
-import type { ReceiptsOptions } from './receipts.ts';
+import { FakeClock } from '../kernel/index.ts';
+import { Receipt, Receipts, type ReceiptsOptions } from './receipts.ts';
 
 // real sockets on a machine that may be busy; every wait inside has a bound of its own
 vi.setConfig({ testTimeout: 30_000 });
@@ -235,6 +238,30 @@ describe.each(['http1', 'https1'] as const)('over %s', (transport) => {
       expect(set.told).toEqual(what === 'a request' ? [] : ['/large false']);
     });
 
+    // Fails when waitsForUs is never set: each small reply would cost a tenth more.
+    it('is asked about the first request of a client that waits for its responses, and not about every one', async () => {
+      let asked = 0;
+      const set = await setUp(true, { acknowledged: (raw) => (asked++, raw.bytesWritten) });
+      const client = await dial(set.rig);
+      for (let i = 0; i < 10; i++) await client.hear(`/${i}`);
+      expect(set.told).toHaveLength(9);
+      // once to see whether it can be asked at all
+      expect(asked).toBe(2);
+    });
+
+    // Fails when a client counts as one that waits because nothing was waited for when it came.
+    it('is asked about the first request that comes while a receipt is waited for, however many came before', async () => {
+      let isHeld = false;
+      const set = await setUp(true, { acknowledged: (raw) => (isHeld ? 0 : raw.bytesWritten) });
+      const client = await dial(set.rig);
+      await client.hear('/1');
+      await set.sweepUntilTold(1);
+      isHeld = true;
+      await client.hear('/2');
+      await client.hear('/3');
+      expect([set.told, set.toldBefore['/3']]).toEqual([['/1 true'], ['/1 true']]);
+    });
+
     // Fails when the mark is that of the socket above TLS, which counts fewer bytes, or is taken before the end.
     it('must have acknowledged the very last byte', async () => {
       let missing = 1;
@@ -280,5 +307,37 @@ describe.each(['http1', 'https1'] as const)('over %s', (transport) => {
       client.socket.end();
       expect(await outcomeOf(set, 3)).toEqual(['/open true', '/2 true', '/3 true']);
     });
+  });
+});
+
+/** As much of a socket as is looked at. */
+function fakeSocket(): Socket {
+  return Object.assign(new EventEmitter(), { bytesWritten: 1, destroySoon: () => {} }) as unknown as Socket;
+}
+
+describe('a sweep', () => {
+  // Fails without LOOKS_MAX, or when a sweep begins with those of the one before.
+  it('looks at a thousand connections, the next one at others', () => {
+    const clock = new FakeClock();
+    const looks = new Map<Socket, number>();
+    const receipts = new Receipts({
+      clock,
+      acknowledged: (raw) => {
+        looks.set(raw, (looks.get(raw) ?? -1) + 1);
+        return 0;
+      },
+    });
+    for (let i = 0; i < 1500; i++) {
+      const socket = fakeSocket();
+      receipts.sentOverHttp1(new Receipt(), socket, socket);
+    }
+    const counts = (): readonly number[] =>
+      [0, 1, 2].map((count) => [...looks.values()].filter((one) => one === count).length);
+    expect(counts()).toEqual([1500, 0, 0]);
+    clock.advance(100);
+    expect(counts()).toEqual([500, 1000, 0]);
+    clock.advance(100);
+    expect(counts()).toEqual([0, 1000, 500]);
+    expect(receipts.pending).toBe(1500);
   });
 });

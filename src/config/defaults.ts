@@ -84,7 +84,16 @@ export function draftConfig(machine: Machine): Mutable<Config> {
       baseUri: 'https://sdk.launchdarkly.com',
       clientSideBaseUri: 'https://clientsdk.launchdarkly.com',
     },
+    ...outputs(),
+  };
+}
+
+function outputs(): Pick<Mutable<Config>, 'log' | 'admin' | 'otlp'> {
+  const admin = { enabled: true, host: '127.0.0.1', port: 8031, token: undefined, openMetrics: false };
+  return {
     log: { level: 'info', format: 'json' },
+    admin: { ...admin, relay8Prefix: undefined },
+    otlp: { metrics: false, traces: false, metricsUrl: undefined, tracesUrl: undefined, intervalMs: 60_000 },
   };
 }
 

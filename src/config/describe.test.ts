@@ -38,8 +38,9 @@ Flags:
   change log of 10000 batches or 64MiB per environment
 Limits: auto: 512 slots (512MiB / 4 / 256KiB per delivery, within 32 to 4096), 2048 waiting (512MiB / 8 / 32KiB per waiting connection, within 1024 to 65536) for 10s on streams, 1s on polls and 2s on decisions, 256 parked (512MiB / 8 / 256KiB, within 16 to 4096), 64MiB pinned (512MiB / 8, at least 16MiB), floor 64KiB/s with 10s slack, cap scales with the payload, fair between environments
   1MiB per turn of the event loop, low-water mark 64KiB
+Admin: metrics, health and status on 127.0.0.1, port 8031, no token
 Log: info, json
-Off: events, exit on error`);
+Off: events, OTLP, exit on error`);
   });
 
   it('says that environments without a source are not served, and what is off', async () => {
@@ -51,7 +52,7 @@ Off: events, exit on error`);
       '  environment "My env", server key ...9999: NOT SERVED, there is no connection to the service yet',
     );
     expect(lines).toContain('Limits: none set: no limit, no refusal, no delivery deadline');
-    expect(lines).toContain('Off: limits, TLS, compression, events, exit on error');
+    expect(lines).toContain('Off: limits, TLS, compression, events, OTLP, exit on error');
     expect(lines.join()).toContain('streams are closed after 30m');
   });
 
@@ -106,7 +107,7 @@ decisions:
     expect(lines[1]).toBe(
       'Listens on: every address, port 8080, HTTP/1.1 and HTTP/2, TLS 1.2 or newer with c.pem and k.pem, client certificates verified if given',
     );
-    expect(lines.slice(lines.indexOf('Decisions:'), -4)).toEqual([
+    expect(lines.slice(lines.indexOf('Decisions:'), -5)).toEqual([
       'Decisions:',
       '  local API "lapi" at https://lapi.example.com with a key, trusts up.pem, certificate of lapi, pulled every 5s, everything again every 10m, scopes ip range country as and session',
       '  local API "lapi-2" at https://b.example.com with the certificate b.pem, any certificate is accepted, pulled every 5s, everything again every 10m, scopes ip range country as',

@@ -77,8 +77,25 @@ function flags({ flags: front, environments, decisions }: Config): string[] {
   return lines;
 }
 
+function telemetry({ admin, otlp, exit }: Config): string[] {
+  const lines: string[] = [];
+  if (admin.enabled && !exit.always) {
+    const address = `${admin.host ?? 'every address'}, ${admin.port === 0 ? 'any free port' : `port ${admin.port}`}`;
+    const who = admin.token === undefined ? 'no token' : 'a token is wanted';
+    const open = admin.openMetrics ? ', /metrics answers anybody' : '';
+    lines.push(`Admin: metrics, health and status on ${address}, ${who}${open}`);
+  }
+  const signals = (['metrics', 'traces'] as const).filter((signal) => otlp[signal]);
+  if (signals.length > 0) {
+    const where = otlp.metricsUrl ?? otlp.tracesUrl;
+    const to = where === undefined ? "where OpenTelemetry's variables say" : `as ${where}`;
+    lines.push(`OTLP: ${signals.join(' and ')}, ${to}, metrics every ${formatDuration(otlp.intervalMs)}`);
+  }
+  return lines;
+}
+
 function off(config: Config): string[] {
-  const { flags: front, limits, server, events, exit, decisions, store } = config;
+  const { flags: front, limits, server, events, exit, decisions, store, admin, otlp } = config;
   const list = [
     limits.enabled ? undefined : 'limits',
     limits.enabled && !limits.parking ? 'parking' : undefined,
@@ -89,6 +106,8 @@ function off(config: Config): string[] {
     front.compression === 'off' ? 'compression' : undefined,
     front.catchUp === 'off' ? 'catch-up' : undefined,
     events.send ? undefined : 'events',
+    admin.enabled ? undefined : 'admin listener',
+    otlp.metrics || otlp.traces ? undefined : 'OTLP',
     exit.onError ? undefined : 'exit on error',
     decisions.enabled && !decisions.passthrough ? 'pass-through' : undefined,
     decisions.enabled && store.type === 'none' ? 'store' : undefined,
@@ -112,6 +131,7 @@ export function describeConfig(config: Config): string {
     ...describeDecisions(config),
     `Limits: ${explainLimits(config.limits, config.machine)}`,
     `  ${formatBytes(config.limits.turnBytesMax)} per turn of the event loop${config.limits.lowWaterMarkBytes === undefined ? '' : `, low-water mark ${formatBytes(config.limits.lowWaterMarkBytes)}`}`,
+    ...telemetry(config),
     `Log: ${config.log.level}, ${config.log.format}`,
     ...off(config),
   ].join('\n');

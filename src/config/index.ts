@@ -4,6 +4,7 @@ export { type KeyFile, parseKeyFile } from './keys.ts';
 export { explainLimits, resolveLimits } from './limits.ts';
 export { type MachineMemory, type MachineReads, machineMemory } from './machine.ts';
 export type {
+  AdminConfig,
   ArchiveSource,
   BouncerKeyConfig,
   ClientVerification,
@@ -24,6 +25,7 @@ export type {
   LogLevel,
   Machine,
   Origin,
+  OtlpConfig,
   Problem,
   ServerConfig,
   Severity,

@@ -533,7 +533,9 @@ describe('what is not built yet', () => {
   const BUILT = new Set(
     `exitOnError exitAlways Main.port heartbeatInterval maxClientConnectionTime tlsEnabled tlsCert tlsKey
      tlsMinVersion logLevel gracefulShutdownTimeout maxClientRequestBodySize fileDataSource
-     fileDataSourceMonitoringInterval enableCompression maxConcurrent maxQueued sendTimeout`.split(/\s+/),
+     fileDataSourceMonitoringInterval enableCompression maxConcurrent maxQueued sendTimeout
+     Prometheus.enabled Prometheus.port Prometheus.prefix OpenTelemetry.enabled protocol tracesExporter
+     metricsExporter`.split(/\s+/),
   );
   const SAMPLES: Readonly<Record<string, string>> = {
     boolean: 'true',

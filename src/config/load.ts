@@ -9,6 +9,7 @@ import { limitsAsked } from './limits-asked.ts';
 import { Problems } from './problems.ts';
 import { type Asked, NOTHING_ASKED } from './schema.ts';
 import { VendorSettings } from './settings.ts';
+import { settleTelemetry } from './telemetry.ts';
 import type { Config, LimitsSpec, Machine, Mutable, Problem, Variables } from './types.ts';
 import { parseWord } from './values.ts';
 import { applyVendorSettings, vendorLimits } from './vendor-apply.ts';
@@ -89,6 +90,8 @@ class Loader {
     settleDecisions(this.#draft, this.#open, this.#problems);
     this.#draft.limits = { ...resolveLimits(this.#limits(), this.#draft.machine) };
     this.#draft.decisions.waitMsMax = this.#draft.limits.waitDecisionsMsMax;
+    const sources = { variables: env, settings: this.#settings, asked: this.#asked.telemetry };
+    settleTelemetry(this.#draft, sources, this.#problems);
     warnUnsupported(this.#settings, this.#problems);
     this.#checkServes();
     if (this.#problems.failed) return { config: undefined, problems: this.#problems.list() };

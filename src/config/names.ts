@@ -191,19 +191,29 @@ export const VENDOR_NAMES: readonly VendorName[] = [
     ['projectID', 'STACKDRIVER_PROJECT_ID', 'text'],
     ['prefix', 'STACKDRIVER_PREFIX', 'text'],
   ]),
-  ...rows('Prometheus', NO_EXPORT, [
-    ['enabled', 'USE_PROMETHEUS', 'boolean', { idle: false }],
-    ['port', 'PROMETHEUS_PORT', 'positive', { idle: 8031 }],
+  ...rows('Prometheus', undefined, [
+    ['enabled', 'USE_PROMETHEUS', 'boolean'],
+    ['port', 'PROMETHEUS_PORT', 'positive'],
     ['prefix', 'PROMETHEUS_PREFIX', 'text'],
   ]),
-  ...rows('OpenTelemetry', NO_EXPORT, [
-    ['enabled', 'USE_OTLP', 'boolean', { idle: false }],
+  ...rows('OpenTelemetry', undefined, [
+    ['enabled', 'USE_OTLP', 'boolean'],
     ['protocol', 'OTEL_EXPORTER_OTLP_PROTOCOL', 'text'],
-    ['metricsCardinalityLimit', 'OTEL_METRICS_CARDINALITY_LIMIT', 'integer', { idle: 2000 }],
-    ['environmentStatusMetrics', 'OTEL_ENVIRONMENT_STATUS_METRICS', 'boolean', { idle: false }],
-    ['logsExporter', 'OTEL_LOGS_EXPORTER', 'text', { idle: 'none' }],
-    ['tracesExporter', 'OTEL_TRACES_EXPORTER', 'text', { idle: 'none' }],
-    ['metricsExporter', 'OTEL_METRICS_EXPORTER', 'text', { idle: 'none' }],
+    [
+      'metricsCardinalityLimit',
+      'OTEL_METRICS_CARDINALITY_LIMIT',
+      'integer',
+      { instead: 'a metric has 4,000 series at most; remove it', idle: 2000 },
+    ],
+    [
+      'environmentStatusMetrics',
+      'OTEL_ENVIRONMENT_STATUS_METRICS',
+      'boolean',
+      { instead: 'the state of environments is told as headgate.environment.*; remove it', idle: false },
+    ],
+    ['logsExporter', 'OTEL_LOGS_EXPORTER', 'text', { instead: 'logs go to standard output; remove it', idle: 'none' }],
+    ['tracesExporter', 'OTEL_TRACES_EXPORTER', 'text'],
+    ['metricsExporter', 'OTEL_METRICS_EXPORTER', 'text'],
   ]),
   ...rows('Proxy', NO_UPSTREAM, [
     ['url', 'PROXY_URL', 'url', secret],

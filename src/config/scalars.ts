@@ -7,6 +7,7 @@ import {
   parseBaseUrl,
   parseBytes,
   parseDuration,
+  parseListenAddress,
   parseNetwork,
   parseWord,
 } from './values.ts';
@@ -156,14 +157,7 @@ function textsIn(value: unknown, what: string): Parsed<readonly string[]> {
 
 /** An address to listen on as Go writes it: `127.0.0.1:8080`, `[::1]:8080`, `:8080`. */
 export function listenAddress(): z.ZodType<{ readonly host: string | undefined; readonly port: number }> {
-  return scalar((value) => {
-    const [, inBrackets, plain, digits] = /^(?:\[([^\]\s]+)\]|([^:[\]\s]*)):(\d{1,5})$/.exec(textOf(value)) ?? [];
-    const port = Number(digits);
-    if (digits === undefined || port > 65_535)
-      return { ok: false, expected: 'an address and a port such as 127.0.0.1:8080' };
-    const host = inBrackets ?? plain;
-    return { ok: true, value: { host: host === '' ? undefined : host, port } };
-  });
+  return scalar((value) => parseListenAddress(textOf(value)));
 }
 
 /** Some texts, or a single one. */

@@ -19,6 +19,14 @@ import {
 } from './scalars.ts';
 import { decisionsConflicts, decisionsSchema, storeConflicts, storeSchema } from './schema-decisions.ts';
 import { list, put, type SchemaIssue, spread } from './schema-parts.ts';
+import {
+  adminSchema,
+  applyTelemetry,
+  NO_TELEMETRY_ASKED,
+  otlpSchema,
+  type TelemetryAsked,
+  telemetryConflicts,
+} from './schema-telemetry.ts';
 import type { Config, FlagSource, LimitsSpec, Mutable, TlsConfig } from './types.ts';
 import {
   apiSchema,
@@ -138,6 +146,8 @@ const schema = section({
   }).optional(),
   decisions: decisionsSchema.optional(),
   store: storeSchema.optional(),
+  admin: adminSchema.optional(),
+  otlp: otlpSchema.optional(),
   api: apiSchema.optional(),
   ...Object.fromEntries([...IGNORED_SECTIONS.keys()].map((name) => [name, z.unknown().optional()])),
 });
@@ -261,6 +271,7 @@ function* conflictsOf(settings: Settings): Generator<SchemaIssue> {
   yield* sourceConflicts(settings);
   if (settings.decisions !== undefined) yield* decisionsConflicts(settings.decisions);
   if (settings.store !== undefined) yield* storeConflicts(settings.store);
+  yield* telemetryConflicts({ admin: settings.admin, otlp: settings.otlp });
 }
 
 function* tlsConflicts(tls: NonNullable<Settings['server']>['tls']): Generator<SchemaIssue> {
@@ -316,10 +327,16 @@ export interface Asked {
   readonly waitDecisionsMs: number | undefined;
   /** The vendor's section about the budget of decisions; undefined when there is none. */
   readonly stream: StreamLimits | undefined;
+  readonly telemetry: TelemetryAsked;
 }
 
 /** What is asked by a file that cannot be read. */
-export const NOTHING_ASKED: Asked = { limits: undefined, waitDecisionsMs: undefined, stream: undefined };
+export const NOTHING_ASKED: Asked = {
+  limits: undefined,
+  waitDecisionsMs: undefined,
+  stream: undefined,
+  telemetry: NO_TELEMETRY_ASKED,
+};
 
 /**
  * Reads the settings of our own file into `draft` and `open`.
@@ -350,6 +367,7 @@ export function applySettings(
       limits: limits === undefined ? undefined : limitsOf(limits),
       waitDecisionsMs: decisions?.wait,
       stream: streamLimitsOf(api),
+      telemetry: applyTelemetry(settings, draft, whereOf(['admin'])),
     },
     issues: [...conflictsOf(settings), ...vendorIssues(settings, draft, open, whereOf)],
   };

@@ -317,6 +317,31 @@ export interface LogConfig {
   readonly format: 'json' | 'pretty';
 }
 
+/** Where operators ask: metrics, health, status. */
+export interface AdminConfig {
+  readonly enabled: boolean;
+  /** Address to bind; undefined binds every address. */
+  readonly host: string | undefined;
+  readonly port: number;
+  /** What has to be shown there, but for what is open; undefined: nothing on loopback, elsewhere nobody may ask. */
+  readonly token: string | undefined;
+  /** Whether `/metrics` answers without a token. */
+  readonly openMetrics: boolean;
+  /** What stands before the names of the vendor's relay of version 8; undefined: they are not shown. */
+  readonly relay8Prefix: string | undefined;
+}
+
+/** What goes to an OpenTelemetry collector. */
+export interface OtlpConfig {
+  readonly metrics: boolean;
+  readonly traces: boolean;
+  /** Where to; undefined: as OpenTelemetry's own variables say. */
+  readonly metricsUrl: string | undefined;
+  readonly tracesUrl: string | undefined;
+  /** Between two times that metrics are sent. */
+  readonly intervalMs: number;
+}
+
 /** Everything that was decided before the start. Frozen, all the way down. */
 export interface Config {
   readonly origin: Origin;
@@ -333,6 +358,8 @@ export interface Config {
   readonly events: EventsConfig;
   readonly upstream: UpstreamConfig;
   readonly log: LogConfig;
+  readonly admin: AdminConfig;
+  readonly otlp: OtlpConfig;
 }
 
 /** Removes `readonly`, all the way down: what a reader fills in before the whole is frozen. */

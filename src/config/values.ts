@@ -166,6 +166,15 @@ export function parseBaseUrl(text: string): Parsed<string> {
   return extra ? bad(BASE_URL_EXPECTED) : good(origin + path);
 }
 
+/** Reads an address to listen on as Go writes it: `127.0.0.1:8080`, `[::1]:8080`, `:8080`. */
+export function parseListenAddress(text: string): Parsed<{ readonly host: string | undefined; readonly port: number }> {
+  const [, inBrackets, plain, digits] = /^(?:\[([^\]\s]+)\]|([^:[\]\s]*)):(\d{1,5})$/.exec(text) ?? [];
+  const port = Number(digits);
+  if (digits === undefined || port > 65_535) return bad('an address and a port such as 127.0.0.1:8080');
+  const host = inBrackets ?? plain;
+  return good({ host: host === '' ? undefined : host, port });
+}
+
 /** Reads an IP address or a network of them: `192.0.2.1`, `10.0.0.0/8`, `2001:db8::/32`. */
 export function parseNetwork(text: string): Parsed<string> {
   const [address = '', prefix] = text.split('/', 2);

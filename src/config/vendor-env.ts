@@ -3,11 +3,17 @@ import { OBSOLETE_VARIABLES, SECTION_SWITCHES, VENDOR_NAMES, type VendorName } f
 import type { Problems } from './problems.ts';
 import { readSetting, type VendorSettings } from './settings.ts';
 import { closest, didYouMean } from './suggest.ts';
+import { TELEMETRY_VARIABLES } from './telemetry.ts';
 import type { Variables } from './types.ts';
 import { parseBoolean } from './values.ts';
 
 /** Variables of our own. */
-const OWN_VARIABLES: readonly string[] = ['HEADGATE_LIMITS', 'HEADGATE_LOW_WATER', 'HEADGATE_V8_HEAP'];
+const OWN_VARIABLES: readonly string[] = [
+  'HEADGATE_LIMITS',
+  'HEADGATE_LOW_WATER',
+  'HEADGATE_V8_HEAP',
+  ...TELEMETRY_VARIABLES,
+];
 
 /** Known to the vendor, without any effect on what is served. */
 const HARMLESS: ReadonlySet<string> = new Set(['LD_TRACE_LOG_BIG_SEGMENTS']);

@@ -47,7 +47,7 @@ export const IGNORED_BY_PATH: ReadonlyMap<string, string> = new Map([
 /** Whole sections of the vendor's `config.yaml` beside `api`, and what to know instead. */
 export const IGNORED_SECTIONS: ReadonlyMap<string, string> = new Map([
   ['db_config', 'Headgate keeps its data in the store: set store'],
-  ['prometheus', 'metrics are not exported under these names'],
+  ['prometheus', 'metrics are on the admin listener: set admin'],
 ]);
 
 /** The vendor's `api.server.decisions_stream`. */

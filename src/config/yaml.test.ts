@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { DECISION_VARIABLES } from './decisions-env.ts';
 import { loadConfig, type Loaded } from './load.ts';
+import { TELEMETRY_VARIABLES } from './telemetry.ts';
 import { VENDOR_NAMES } from './names.ts';
 import type { Config } from './types.ts';
 import { IGNORED_SECTIONS } from './vendor-lapi.ts';
@@ -363,6 +364,8 @@ describe('the example and the guide', () => {
     'decisions: { sources: [{ type: file, paths: a, zz: 1 }] }',
     'decisions: { keys: [{ name: a, key: k, zz: 1 }] }',
     'store: { zz: 1 }',
+    'admin: { zz: 1 }',
+    'otlp: { zz: 1 }',
     'exit: { zz: 1 }',
     'log: { zz: 1 }',
   ])('has every setting beside zz in the guide and in the example: %s', async (text) => {
@@ -391,6 +394,11 @@ describe('the example and the guide', () => {
   it('has every variable for decisions in the guide', async () => {
     const guide = await readFile(GUIDE, 'utf8');
     expect(DECISION_VARIABLES.filter((name) => !guide.includes(`\`${name}\``))).toEqual([]);
+  });
+
+  it('has every variable for metrics in the guide', async () => {
+    const guide = await readFile(GUIDE, 'utf8');
+    expect(TELEMETRY_VARIABLES.filter((name) => !guide.includes(`\`${name}\``))).toEqual([]);
   });
 
   it("has every one of the vendor's names in the guide", async () => {

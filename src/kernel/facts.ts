@@ -19,6 +19,11 @@ export class Fact<T extends object> {
     this.#channel = channel(name);
   }
 
+  /** Whether anybody listens: for what must be prepared before the fact is there. */
+  get isHeard(): boolean {
+    return this.#channel.hasSubscribers;
+  }
+
   /** Makes the fact known. `make` runs only when somebody listens. */
   publish(make: () => T): void {
     if (this.#channel.hasSubscribers) this.#channel.publish(make());

@@ -88,7 +88,7 @@ export class Family<Series extends { readonly values: readonly string[] }> {
     const key = values.join('\n');
     const known = this.#series.get(key);
     if (known !== undefined) return known;
-    const full = this.#series.size >= SERIES_MAX && values.length > 0 && values.some((value) => value !== OTHER);
+    const full = this.#series.size >= SERIES_MAX && values.some((value) => value !== OTHER);
     if (full) return this.bind(...values.map(() => OTHER));
     const series = this.#make(values);
     this.#series.set(key, series);
@@ -121,7 +121,8 @@ export class Registry {
 
   /** Every metric that has a value, as of now. */
   *collect(): Generator<Collected> {
-    for (const source of this.#sources) for (const collected of source()) if (collected.points.length > 0) yield collected;
+    for (const source of this.#sources)
+      for (const collected of source()) if (collected.points.length > 0) yield collected;
   }
 
   #add<Series extends { readonly values: readonly string[] }>(

@@ -2,7 +2,15 @@ import type { Limiter } from '../admission/index.ts';
 import type { Config } from '../config/index.ts';
 import type { Deliveries } from '../delivery/index.ts';
 import { type Clock, HeadgateError, messageOf } from '../kernel/index.ts';
-import { type Figures, type Log, type Metrics, openMetrics, openOtlp, type Otlp, PROMETHEUS_TYPE } from '../observability/index.ts';
+import {
+  type Figures,
+  type Log,
+  type Metrics,
+  openMetrics,
+  openOtlp,
+  type Otlp,
+  PROMETHEUS_TYPE,
+} from '../observability/index.ts';
 import { type Admin, openAdmin, type Route } from '../server/index.ts';
 import type { Service } from './service.ts';
 
@@ -60,7 +68,8 @@ export class Telemetry {
       figures: () => figuresOf(this.#parts),
       flags: services.some((service) => service.tenantOf !== undefined),
       decisions: config.decisions.enabled,
-      tenantOf: (name) => services.map((service) => service.tenantOf?.(name)).find((label) => label !== undefined) ?? name,
+      tenantOf: (name) =>
+        services.map((service) => service.tenantOf?.(name)).find((label) => label !== undefined) ?? name,
       ...(relay8Prefix === undefined ? {} : { relay8Prefix }),
     });
   }

@@ -96,6 +96,8 @@ export class Environment {
   readonly waitingCompressed: LiveGroup<StreamClient>;
   /** Unix time of the last change of `state`, in milliseconds. */
   stateSinceMs: number = Date.now();
+  /** Unix time at which data last came from the source, in milliseconds; undefined before the first. */
+  loadedMs: number | undefined;
   /** Streams whose first data has not come yet; they are among those that wait. */
   readonly #expecting = new Set<StreamClient>();
   /** Offset of the latest break in the log: whoever holds data from before it needs a full copy. */
@@ -145,6 +147,7 @@ export class Environment {
   async load(items: Iterable<Item> | AsyncIterable<Item>, versions: 'source' | 'effective'): Promise<void> {
     const first = !this.data.ready;
     await this.data.replace(items, versions);
+    this.loadedMs = Date.now();
     if (!first) return;
     this.stateSinceMs = Date.now();
     for (const client of this.#expecting) {
@@ -185,6 +188,15 @@ export class Environment {
   /** How many streams are open. */
   get streams(): number {
     return this.#groups().reduce((sum, { size }) => sum + size, 0);
+  }
+
+  /** How many streams are open, by the name of their SDK. Looks at each. */
+  streamsBySdk(): Map<string, number> {
+    const counts = new Map<string, number>();
+    for (const group of this.#groups()) {
+      for (const { info } of group.values()) counts.set(info.quirks.sdk, (counts.get(info.quirks.sdk) ?? 0) + 1);
+    }
+    return counts;
   }
 
   /** Stops following the data and closes every stream. */

@@ -41,3 +41,6 @@ export const lost: Fact<ClientFact> = new Fact('headgate:flags.lost');
 
 /** A stream was reset because of a fault of ours. */
 export const failed: Fact<ClientFact & { error: unknown }> = new Fact('headgate:flags.failed');
+
+/** A client with a good key asked for something: a frequent fact. `method` is of HTTP. */
+export const requested: Fact<ClientFact & { method: string }> = new Fact('headgate:flags.requested');

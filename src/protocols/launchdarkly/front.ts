@@ -1,9 +1,11 @@
 import type { Item } from '../../dataset/index.ts';
 import type { Exchange } from '../../delivery/index.ts';
 import type { Timer } from '../../kernel/index.ts';
+import { clientOf } from './client.ts';
 import { credentialOf, type EnvironmentInfo } from './credentials.ts';
 import type { FrontOptions } from './deps.ts';
 import { Environment } from './environment.ts';
+import { factOf, requested } from './facts.ts';
 import { answerItem, Polls } from './polls.ts';
 import { replyEmpty, replyText } from './replies.ts';
 import { statusOf } from './status.ts';
@@ -132,17 +134,18 @@ export class FlagsFront {
     const stream = (path: string, feed: 'all' | 'flags' | 'objects'): Route => ({
       methods: ['GET'],
       path,
-      handle: (exchange) => this.#with(exchange, (env) => this.#streams.open(exchange, env, env[feed], path)),
+      handle: (exchange) => this.#with(exchange, path, (env) => this.#streams.open(exchange, env, env[feed], path)),
     });
     const poll = (path: string, view: typeof ALL_POLL): Route => ({
       methods: ['GET'],
       path,
-      handle: (exchange) => this.#with(exchange, (env) => this.#polls.answer(exchange, env, view, path)),
+      handle: (exchange) => this.#with(exchange, path, (env) => this.#polls.answer(exchange, env, view, path)),
     });
     const item = (path: string, kind: string): Route => ({
       methods: ['GET'],
       path: `${path}/:key`,
-      handle: (exchange, params) => this.#with(exchange, (env) => answerItem(exchange, env, kind, params['key'] ?? '')),
+      handle: (exchange, params) =>
+        this.#with(exchange, `${path}/:key`, (env) => answerItem(exchange, env, kind, params['key'] ?? '')),
     });
     return [
       stream('/all', 'all'),
@@ -169,10 +172,16 @@ export class FlagsFront {
   }
 
   /** Finds the environment of the credential, or says why there is none. */
-  #with(exchange: Exchange, answer: (environment: Environment) => Promise<void> | void): Promise<void> | void {
+  #with(
+    exchange: Exchange,
+    route: string,
+    answer: (environment: Environment) => Promise<void> | void,
+  ): Promise<void> | void {
     const credential = credentialOf(exchange.header('authorization'));
     const known = credential === undefined ? undefined : this.#byKey.get(credential);
     if (known !== undefined && Date.now() < known.expiresMs) {
+      const { method } = exchange;
+      requested.publish(() => ({ ...factOf(known.environment, route, clientOf(exchange)), method }));
       if (exchange.query.has('filter')) return replyText(exchange, 404, TEXT.unknownFilter);
       return answer(known.environment);
     }

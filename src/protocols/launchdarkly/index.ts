@@ -1,5 +1,5 @@
 export type { EnvironmentInfo } from './credentials.ts';
 export type { FrontOptions } from './deps.ts';
 export { Environment } from './environment.ts';
-export { caughtUp, delivered, failed, lost, refused } from './facts.ts';
+export { caughtUp, delivered, failed, lost, refused, requested } from './facts.ts';
 export { FlagsFront } from './front.ts';

@@ -1,0 +1,72 @@
+import { type IntervalHistogram, monitorEventLoopDelay, performance } from 'node:perf_hooks';
+import type { Clock, Timer } from '../kernel/index.ts';
+import { PROCESS } from './catalog.ts';
+import { type Collected, observed } from './instruments.ts';
+
+/** How often the delay of the loop is looked at. A timer as rare as this costs nothing that could be measured. */
+const RESOLUTION_MS = 20;
+/** What is told of the delay covers so much time: long enough to hold what happens rarely, short enough to pass. */
+const WINDOW_MS = 10_000;
+const QUANTILES = [
+  ['0.5', 50],
+  ['0.99', 99],
+] as const;
+
+type Delays = readonly (readonly [values: readonly string[], seconds: number])[];
+
+/** The process itself: memory, CPU time, and how late its event loop is. */
+export class ProcessMetrics {
+  readonly #clock: Clock;
+  readonly #version: string;
+  readonly #loop: IntervalHistogram = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
+  #last: Delays | undefined;
+  #timer: Timer | undefined;
+
+  constructor(clock: Clock, version: string) {
+    this.#clock = clock;
+    this.#version = version;
+    this.#loop.enable();
+    this.#turnLater();
+  }
+
+  *collect(): Generator<Collected> {
+    const memory = process.memoryUsage();
+    const cpu = process.cpuUsage();
+    yield observed(PROCESS.info, [[[this.#version, process.version], 1]]);
+    yield observed(PROCESS.loopDelay, this.#last ?? delaysOf(this.#loop));
+    yield observed(PROCESS.loopActive, performance.eventLoopUtilization().active / 1000);
+    yield observed(PROCESS.memory, [
+      [['heap_used'], memory.heapUsed],
+      [['heap_total'], memory.heapTotal],
+      [['external'], memory.external],
+      [['array_buffers'], memory.arrayBuffers],
+    ]);
+    yield observed(PROCESS.cpu, (cpu.user + cpu.system) / 1e6);
+    yield observed(PROCESS.resident, memory.rss);
+    yield observed(PROCESS.started, performance.timeOrigin / 1000);
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+    this.#loop.disable();
+  }
+
+  /** Nobody's reading begins a new window: several may read. */
+  #turnLater(): void {
+    this.#timer = this.#clock.after(WINDOW_MS, () => {
+      this.#last = delaysOf(this.#loop);
+      this.#loop.reset();
+      this.#turnLater();
+    });
+  }
+}
+
+/** The histogram holds the time between two looks: what is beyond the interval is the delay. */
+function delaysOf(loop: IntervalHistogram): Delays {
+  const seconds = (nanoseconds: number): number =>
+    Number.isFinite(nanoseconds) ? Math.max(0, nanoseconds / 1e6 - RESOLUTION_MS) / 1000 : 0;
+  return [
+    ...QUANTILES.map(([name, percentile]) => [[name], seconds(loop.percentile(percentile))] as const),
+    [['1'], seconds(loop.max)],
+  ];
+}

@@ -1,12 +1,12 @@
 import { accessSync, constants, mkdirSync, statfsSync } from 'node:fs';
 import { join } from 'node:path';
-import { ABORT, open, type RootDatabase } from 'lmdb';
 import { HeadgateError, messageOf } from '../kernel/index.ts';
 import { damageOf } from './lmdb-check.ts';
 import { eachRecord, isSound, keyInFile, Packer, seal, valueInFile, valueOf } from './lmdb-format.ts';
+import { ABORT, type LmdbDatabase, openLmdb } from './lmdb-package.ts';
 
 /** Raised when the tables or their keys are laid out in another way, so that an older program does not misread them. */
-export const STORE_FORMAT = 1;
+const STORE_FORMAT = 1;
 
 // Table names have a letter first, so a table without a name is the store's own.
 const FORMAT_KEY = keyInFile('', 'format');
@@ -43,7 +43,7 @@ interface Transaction {
 export class LmdbFile {
   #path = '';
   #owner = '';
-  #db: RootDatabase<Buffer, Buffer> | undefined;
+  #db: LmdbDatabase | undefined;
   #transaction: Transaction | undefined;
   /** Whether the file must be looked at before LMDB opens it: what this process closed itself is as it was. */
   #isSuspect = true;
@@ -97,9 +97,9 @@ export class LmdbFile {
     }
   }
 
-  #opened(): RootDatabase<Buffer, Buffer> {
+  #opened(): LmdbDatabase {
     if (this.#db === undefined) this.#open('again');
-    return this.#db as RootDatabase<Buffer, Buffer>;
+    return this.#db as LmdbDatabase;
   }
 
   async #letGo(): Promise<void> {
@@ -116,7 +116,7 @@ export class LmdbFile {
     }
     const damage = this.#isSuspect ? damageOf(data) : undefined;
     if (damage !== undefined) throw this.#error('open', `${data} is damaged: ${damage}`, ADVICE_DAMAGED);
-    const db = open<Buffer, Buffer>({
+    const db = openLmdb<Buffer, Buffer>({
       path: this.#path,
       noSubdir: false,
       keyEncoding: 'binary',
@@ -139,7 +139,7 @@ export class LmdbFile {
     return undefined;
   }
 
-  #checkFormat(db: RootDatabase<Buffer, Buffer>): void {
+  #checkFormat(db: LmdbDatabase): void {
     const found = this.#read(db, FORMAT_KEY);
     if (found === undefined) {
       const isEmpty = [...db.getKeys({ limit: 1, start: Buffer.of(0) })].length === 0;
@@ -153,7 +153,7 @@ export class LmdbFile {
     throw this.#error('open', cause, ADVICE_NEWER);
   }
 
-  #read(db: RootDatabase<Buffer, Buffer>, key: Buffer): Buffer | undefined {
+  #read(db: LmdbDatabase, key: Buffer): Buffer | undefined {
     const framed = db.getBinary(key);
     if (framed === undefined) return undefined;
     this.#checkSound(key, framed);

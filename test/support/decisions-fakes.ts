@@ -66,7 +66,7 @@ export class BouncerExchange extends FakeExchange {
     for (const listener of this.#listeners.splice(0)) listener(received);
   }
 
-  override body(bytesMax = Number.POSITIVE_INFINITY): Promise<Buffer> {
+  override body(bytesMax: number = Number.POSITIVE_INFINITY): Promise<Buffer> {
     if (this.#body.length > bytesMax) return Promise.reject(new Error('too large'));
     return Promise.resolve(this.#body);
   }
@@ -80,7 +80,7 @@ export class BouncerExchange extends FakeExchange {
 export class FakeUpstream implements Upstream {
   readonly asked: string[] = [];
   readonly forwarded: ForwardRequest[] = [];
-  readonly held = new Set<string>(['Ip', 'Range']);
+  readonly held: Set<string> = new Set(['Ip', 'Range']);
   wide = false;
   keys: 'good' | 'refused' | 'unreachable' = 'good';
   reply: { status: number; headers?: Record<string, string>; parts?: readonly (string | Error)[] } | Error = {

@@ -17,7 +17,7 @@ export interface DecisionLedger {
 }
 
 /** What the front needs of the views: answers, encoded once for everybody. */
-export interface DecisionViews {
+interface DecisionViews {
   full(filter: Filter, options: { readonly dedup: boolean }): Promise<Copy>;
   delta(filter: Filter, options: { readonly dedup: boolean; readonly from: number }): Copy | Promise<Copy>;
   /** A look-up bound by addresses or a value: a JSON array, or `null`. */

@@ -37,18 +37,16 @@ type Answer = (exchange: Exchange, who: Who, origin: Origin) => Promise<void> | 
  *
  * @example
  * import { Limiter } from 'headgate/admission';
- * import { Ledger, Views } from 'headgate/dataset';
  * import { Deliveries } from 'headgate/delivery';
  *
- * const ledger = new Ledger();
- * const front = new DecisionsFront({
- *   clock: systemClock, wallNow: Date.now, limiter: Limiter.disabled('copies'), deliveries: new Deliveries(),
- *   guarded: true, parking: false, waitMsMax: 2000, ledger, views: new Views(ledger, { wallNow: Date.now }),
- *   upstreams: [], keys: [], delegate: false, cursorsPerKeyMax: 64, startWaitMs: 10_000, passthrough: false,
- *   trustedProxies: [], bouncersAllowedOu: [], bodyBytesMax: 65_536,
- * });
- * console.log(front.ready, front.routes().map(({ path }) => path)[0]); // false /v1/decisions/stream
- * front.close();
+ * function frontOf({ ledger, views }: Pick<FrontOptions, 'ledger' | 'views'>): DecisionsFront {
+ *   return new DecisionsFront({
+ *     clock: systemClock, wallNow: () => Date.now(), limiter: Limiter.disabled('copies'), deliveries: new Deliveries(),
+ *     guarded: true, parking: false, waitMsMax: 2000, ledger, views, upstreams: [], keys: [], delegate: false,
+ *     cursorsPerKeyMax: 64, startWaitMs: 10_000, passthrough: false, trustedProxies: [], bouncersAllowedOu: [],
+ *     bodyBytesMax: 65_536,
+ *   });
+ * }
  */
 export class DecisionsFront {
   readonly #options: FrontOptions;

@@ -1,7 +1,4 @@
 export type {
-  BouncerKey,
-  DecisionLedger,
-  DecisionViews,
   ForwardReply,
   ForwardRequest,
   FrontOptions,
@@ -20,4 +17,4 @@ export {
   refused,
   unavailable,
 } from './facts.ts';
-export { DecisionsFront, type Route } from './front.ts';
+export { DecisionsFront } from './front.ts';

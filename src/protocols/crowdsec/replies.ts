@@ -38,7 +38,7 @@ export function replyUnavailable(exchange: Exchange, message: string, retryAfter
 }
 
 /** As Go's encoder writes it: what HTML or JavaScript might take for its own is escaped. */
-export function messageBody(message: string): string {
+function messageBody(message: string): string {
   const escaped = JSON.stringify(message).replace(/[<>&\u2028\u2029]/g, (character) => {
     return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
   });

@@ -11,7 +11,7 @@ export type Encoding = 'identity' | 'gzip';
 const GZIP_BYTES_MIN = 4096;
 
 /** How a copy goes out. HTTP/1.0 knows no chunks, and without a length its end could not be told from a cut. */
-export function encodingFor(exchange: Exchange, bytes: number): Encoding {
+function encodingFor(exchange: Exchange, bytes: number): Encoding {
   if (bytes < GZIP_BYTES_MIN || exchange.httpVersion === '1.0') return 'identity';
   return acceptsGzip(exchange.header('accept-encoding')) ? 'gzip' : 'identity';
 }

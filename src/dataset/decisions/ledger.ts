@@ -14,8 +14,8 @@ import type { Rows } from './rows.ts';
 import { Transition } from './transition.ts';
 import type { AddressRange } from './types.ts';
 
-/** Steps take from 10 ns to a microsecond. */
-const STEPS_PER_LOOK = 128;
+/** Steps take from 10 ns to a microsecond, and twenty times as long in a program that has just begun. */
+const STEPS_PER_LOOK = 32;
 
 /**
  * All decisions of all sources, and what changed since any cursor.
@@ -237,9 +237,7 @@ export class Ledger {
     const merge = new Merge(this.#parts, transition, { ...o, intake });
     await this.#take(merge, intake, { transition, pace });
     await merge.removeMissing(o.simulatedToo ?? false, pace);
-    const wasReady = this.ready;
-    this.#told.add(o.source);
-    return this.#commit({ transition, pace }, { merge, tell: this.ready && !wasReady });
+    return this.#commit({ transition, pace }, { merge, loaded: o.source });
   }
 
   async #takeDelta(
@@ -254,7 +252,7 @@ export class Ledger {
       if (pace.due()) await pace.pause();
     }
     await this.#take(merge, intake, { transition, pace });
-    return this.#commit({ transition, pace }, { merge, tell: false });
+    return this.#commit({ transition, pace }, { merge, loaded: undefined });
   }
 
   #begin(nowMs: number): Job {
@@ -288,19 +286,28 @@ export class Ledger {
     }
   }
 
-  async #commit({ transition, pace }: Job, o: { merge: Merge; tell: boolean }): Promise<CommitReport> {
-    await this.#settle({ transition, pace }, { forgotten: [], tell: o.tell });
-    const { addedCount: added, removedCount: removed } = transition;
-    return { offset: this.#offset, added, removed, ...o.merge.merged };
+  async #commit(job: Job, { merge, loaded }: { merge: Merge; loaded: number | undefined }): Promise<CommitReport> {
+    await this.#settle(job, { forgotten: [], loaded });
+    const { addedCount: added, removedCount: removed } = job.transition;
+    return { offset: this.#offset, added, removed, ...merge.merged };
   }
 
-  /** The end of every job: what it changed becomes visible, in one step, and is told. */
-  async #settle({ transition }: Job, o: { forgotten: readonly string[]; tell: boolean }): Promise<void> {
+  /**
+   * The end of every job: what it changed becomes visible, in one step, and is told.
+   *
+   * @param o - `loaded`: the source that has told everything with it
+   */
+  async #settle(
+    { transition }: Job,
+    o: { readonly forgotten: readonly string[]; readonly loaded: number | undefined },
+  ): Promise<void> {
     await transition.settle();
+    const wasReady = this.ready;
     transition.apply();
+    if (o.loaded !== undefined) this.#told.add(o.loaded);
     const { empty, addedCount: added, removedCount: removed, publishedCount: published } = transition;
     if (!empty) this.#offset = transition.offset;
-    if (!empty || o.tell || o.forgotten.length > 0) {
+    if (!empty || this.ready !== wasReady || o.forgotten.length > 0) {
       const changed = empty ? new Int32Array(0) : transition.changedRows();
       const records = (): Iterable<readonly [string, Uint8Array | undefined]> => this.#records(changed, o.forgotten);
       this.#tell({ offset: this.#offset, reach: this.#reach, added, removed, published, records });
@@ -339,7 +346,7 @@ export class Ledger {
         if (pace.due()) await pace.pause();
       }
     }
-    await this.#settle({ transition, pace }, { forgotten, tell: false });
+    await this.#settle({ transition, pace }, { forgotten, loaded: undefined });
     await tidy(this.#parts, this.#reach, pace);
   }
 

@@ -144,7 +144,7 @@ class Reader {
 
 /** Everything that a test needs to follow commands. */
 export class World {
-  readonly wall = new Wall();
+  readonly wall: Wall = new Wall();
   readonly ledger: Ledger;
   readonly views: Views;
   readonly readers: Reader[] = [];
@@ -205,7 +205,7 @@ export class World {
 export class Bouncer {
   readonly filter: Filter;
   readonly dedup: boolean;
-  readonly ends = new Map<string, number>();
+  readonly ends: Map<string, number> = new Map();
   cursor: number | undefined;
 
   constructor(filter: Filter, dedup: boolean) {

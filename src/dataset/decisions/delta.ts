@@ -89,22 +89,49 @@ export function* smallAnswer(making: Making, { fresh, gone, bytes }: Found): Wor
   return new SmallAnswer({ offset, fresh: freshPage, gone: gonePage, list: false });
 }
 
-/** A large one, in pages. */
-export function* makeEdition(making: Making, { fresh, gone }: Found): Work<Edition> {
+/**
+ * A large one, in pages.
+ *
+ * ```
+ *  donor  {"new": [ page A , page B , page C ] …      a full answer, or a delta from another cursor, of the same offset
+ *                      x        |        |
+ *  delta  {"new": [  own    , page B , page C ] …     pages all of which are wanted are the same objects
+ * ```
+ *
+ * After a bulk import bouncers come with as many cursors as there were commits in one interval between polls, and each wants
+ * nearly the same.
+ */
+export function* makeEdition(making: Making, { fresh, gone }: Found, donor: Edition | undefined): Work<Edition> {
   const { rows, offset } = making.groups;
   return new Edition({
     offset,
-    fresh: yield* pagesOf(making, 'new', yield* inOrder(rows, fresh)),
-    gone: yield* pagesOf(making, 'deleted', yield* inOrder(rows, gone)),
-    builtAtMs: making.nowMs,
+    fresh: yield* pagesOf(making, 'new', yield* inOrder(rows, fresh), donor?.fresh),
+    gone: yield* pagesOf(making, 'deleted', yield* inOrder(rows, gone), donor?.gone),
+    builtAtMs: Math.min(making.nowMs, donor?.builtAtMs ?? making.nowMs),
   });
 }
 
-function* pagesOf(making: Making, side: Side, order: ArrayLike<number>): Work<Page[]> {
+function* pagesOf(
+  making: Making,
+  side: Side,
+  order: ArrayLike<number>,
+  shared: readonly Page[] = [],
+): Work<readonly Page[]> {
   const builder = new PageBuilder(buildOptions(making, side), making.rules);
-  for (let at = 0; at < order.length; at++) {
-    builder.add(order[at]!);
-    if (at % ROWS_PER_STEP === 0) yield;
+  // by its first row, since a page is wanted as a whole or not at all
+  const byFirst = new Map(shared.map((page) => [page.rows[0], page]));
+  for (let at = 0, steps = 0; at < order.length; steps++) {
+    const page = byFirst.get(order[at]!);
+    if (page !== undefined && isAllOf(page, order, at)) {
+      builder.share(page);
+      at += page.count;
+    } else builder.add(order[at++]!);
+    if (steps % ROWS_PER_STEP === 0) yield;
   }
   return builder.finish();
+}
+
+/** Whether the rows from here on are those of the page. Both are of one offset, at which a row is what it was. */
+function isAllOf(page: Page, order: ArrayLike<number>, at: number): boolean {
+  return page.rows.every((row, next) => row === order[at + next]);
 }

@@ -88,6 +88,12 @@ export class PageBuilder {
     this.#endPageWhenFull();
   }
 
+  /** Takes over a whole page as it is. */
+  share(page: Page): void {
+    this.#endPage();
+    this.#pages.push(page);
+  }
+
   /** Ends the page that is being filled, and answers all. */
   finish(): Page[] {
     this.#endPage();

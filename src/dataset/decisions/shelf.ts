@@ -54,6 +54,16 @@ export class Shelf {
     return place === undefined ? undefined : this.#use(key, place).edition;
   }
 
+  /** The edition with most items among those that are wanted. */
+  largest(isWanted: (key: string, edition: Edition) => boolean): Edition | undefined {
+    let largest: Edition | undefined;
+    for (const [key, { edition }] of this.#places) {
+      if (edition === undefined || edition.added <= (largest?.added ?? 0)) continue;
+      if (isWanted(key, edition)) largest = edition;
+    }
+    return largest;
+  }
+
   put(key: string, edition: Edition): void {
     const place = this.#use(key, this.#places.get(key));
     const before = place.edition;

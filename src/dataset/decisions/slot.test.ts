@@ -55,6 +55,12 @@ describe('writeSlot', () => {
     expect(slotOf(10, -3)).toBe('-3s"       ');
   });
 
+  // Fails when slotBytes does not add the hour.
+  it('has room for an hour more, when that takes a digit more', () => {
+    expect(slotOf(slotBytes(35_999), 39_598)).toBe('10h59m58s"');
+    expect(slotOf(slotBytes(35_999), 1)).toBe('1s"       ');
+  });
+
   // Fails when slotBytes keeps a byte less, and when the Math.max for what is below zero is removed.
   it('has room for a duration, for all that come after it, and for a clock set back by an hour less a second', () => {
     fc.assert(

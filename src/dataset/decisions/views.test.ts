@@ -433,6 +433,36 @@ describe('delta', () => {
     expect(views.pinnedBytes).toBe(0);
   });
 
+  // Fails when makeEdition is given no donor.
+  it('of many decisions shares pages with a full answer, and with deltas from other cursors', async () => {
+    const { views, ledger } = await worldWith([decision(1), decision(2)], { smallBytesMax: 1000, pageItemsMax: 10 });
+    const commit = (first: number, last: number): Promise<unknown> =>
+      ledger.patch(0, { added: many(last).slice(first - 1), removedIds: [1] }, { nowMs: 0, toleranceMs: 0 });
+    const from = ledger.offset;
+    await commit(3, 15);
+    await commit(16, 60);
+    const later = await piecesOf(await views.delta(ENFORCED, { dedup: true, from: from + 1 }));
+    const copy = await views.delta(ENFORCED, { dedup: true, from });
+    const earlier = await piecesOf(copy);
+    const sharedBy = (a: Uint8Array[], b: Uint8Array[]): number =>
+      a.filter((piece) => piece.length > 100 && b.includes(piece)).length;
+    expect(sharedBy(later, earlier)).toBe(5);
+    const full = await views.full(ENFORCED, DEDUP);
+    expect(sharedBy(await piecesOf(full), earlier)).toBe(0);
+    (await views.delta(ENFORCED, { dedup: false, from })).release();
+    await commit(61, 90);
+    const whole = await piecesOf(await views.full(ENFORCED, DEDUP));
+    const delta = await views.delta(ENFORCED, { dedup: true, from });
+    // all but the page with the row that was there before; and the one in `deleted`
+    expect(sharedBy(await piecesOf(delta), whole)).toBe(9);
+    for (const each of [copy, delta]) {
+      const ids = idsOf(documentOf(await bodyOf(each)).new);
+      expect(ids).toEqual(ids.toSorted((a, b) => a - b));
+    }
+    const wanted = expectedDelta(ledger, ENFORCED, { dedup: true, from });
+    expect(unpadded(await bodyOf(delta))).toBe(expectedBody(ledger.rows, wanted, 0));
+  });
+
   it('is known to be empty when nothing that the filter sees was touched', async () => {
     const { views, ledger } = await worldWith(many(3));
     const from = ledger.offset;

@@ -215,20 +215,28 @@ export class Views {
     return advance(before, making, this.#touchedSince(before.offset));
   }
 
-  /** A full answer is a delta from the beginning, and what was removed and never came back. */
-  #boundWork(filter: Filter, o: FullOptions): Work<Edition | SmallAnswer> {
-    return this.#deltaFrom(this.#making(restOf(filter), o.dedup, 0), 0, this.#groupsOf(filter));
+  /** A full answer is a delta from the beginning. */
+  #boundWork(filter: Filter, { dedup }: FullOptions): Work<Edition | SmallAnswer> {
+    return this.#deltaFrom(filter, this.#making(restOf(filter), dedup), 0, this.#groupsOf(filter));
   }
 
   #deltaWork(filter: Filter, { dedup, from }: DeltaOptions): Work<Edition | SmallAnswer> {
-    if (isNarrow(filter))
-      return this.#deltaFrom(this.#making(restOf(filter), dedup, from), from, this.#groupsOf(filter));
-    return this.#deltaFrom(this.#making(filter, dedup, from), from, this.#touchedSince(from));
+    if (!isNarrow(filter))
+      return this.#deltaFrom(filter, this.#making(filter, dedup, from), from, this.#touchedSince(from));
+    return this.#deltaFrom(filter, this.#making(restOf(filter), dedup, from), from, this.#groupsOf(filter));
   }
 
-  *#deltaFrom(making: Making, from: number, groups: Iterable<number>): Work<Edition | SmallAnswer> {
+  *#deltaFrom(filter: Filter, making: Making, from: number, groups: Iterable<number>): Work<Edition | SmallAnswer> {
     const found = yield* findDelta(making, from, groups);
-    return found.bytes < this.#smallBytesMax ? yield* smallAnswer(making, found) : yield* makeEdition(making, found);
+    if (found.bytes < this.#smallBytesMax) return yield* smallAnswer(making, found);
+    return yield* makeEdition(making, found, this.#donor(filter, making));
+  }
+
+  /** The largest answer to the same question, from wherever, that is of now. */
+  #donor(filter: Filter, { dedup, groups }: Making): Edition | undefined {
+    const isSame = (key: string): boolean =>
+      (key.startsWith(`full ${dedup} `) || key.startsWith(`delta ${dedup} `)) && key.endsWith(this.#key('', filter));
+    return this.#shelf.largest((key, { offset }) => offset === groups.offset && isSame(key));
   }
 
   *#listWork(filter: Filter, part: Part): Work<Edition | SmallAnswer> {

@@ -1,3 +1,4 @@
+export { acceptsGzip } from './accept.ts';
 export type { Block, Channel, Transport } from './channel.ts';
 export { ProgressDeadline, type ProgressDeadlineOptions, type Verdict } from './deadline.ts';
 export {
@@ -10,6 +11,7 @@ export {
   type Report,
   type Source,
 } from './deliveries.ts';
+export { Departure } from './departure.ts';
 export { type Exchange, type ExchangeContext, exchangeOf, type ReplyHeaders } from './exchange.ts';
 export { whenOwnsSocket } from './http1.ts';
 export {

@@ -1,6 +1,5 @@
 import type { Slot } from '../../admission/index.ts';
-import type { Exchange } from '../../delivery/index.ts';
-import { Departure } from './client.ts';
+import { Departure, type Exchange } from '../../delivery/index.ts';
 import type { FrontOptions } from './deps.ts';
 import { type BouncerFact, left, refused } from './facts.ts';
 import { replyUnavailable } from './replies.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { acceptsGzip, agentOf, Origins, searchOf } from './client.ts';
+import { agentOf, Origins, searchOf } from './client.ts';
 
 function originOf(trusted: readonly string[], remoteAddress: string, headers: Readonly<Record<string, string>> = {}) {
   return new Origins(trusted).of({ remoteAddress, header: (name) => headers[name] });
@@ -75,17 +75,6 @@ describe('a client', () => {
     expect(agentOf('crowdsec-firewall-bouncer/v0.0.31')).toBe('crowdsec-firewall-bouncer/v0.0.31');
     expect([agentOf(undefined), agentOf('')]).toEqual(['N/A', 'N/A']);
     expect(agentOf('x'.repeat(5000))).toHaveLength(100);
-  });
-
-  it.each([
-    [undefined, false],
-    ['gzip', true],
-    ['gzip, deflate', true],
-    ['deflate', false],
-    ['gzip;q=0', false],
-    ['GZIP;q=0.5', true],
-  ])('accepts gzip by %s: %s', (header, accepts) => {
-    expect(acceptsGzip(header)).toBe(accepts);
   });
 
   it('asks what stands behind the first question mark', () => {

@@ -1,5 +1,5 @@
-import type { Exchange, Source } from '../../delivery/index.ts';
-import { agentOf, Departure, type Origins } from './client.ts';
+import { Departure, type Exchange, type Source } from '../../delivery/index.ts';
+import { agentOf, type Origins } from './client.ts';
 import type { ForwardReply, FrontOptions } from './deps.ts';
 import { notForwarded } from './facts.ts';
 import { collected, forwardRequest } from './forward.ts';

@@ -1,7 +1,6 @@
 import type { Slot } from '../../admission/index.ts';
 import type { Copy, CopyPayload } from '../../dataset/decisions/index.ts';
-import type { Exchange, Report } from '../../delivery/index.ts';
-import { acceptsGzip } from './client.ts';
+import { acceptsGzip, type Exchange, type Report } from '../../delivery/index.ts';
 import type { FrontOptions } from './deps.ts';
 import { type BouncerFact, delivered } from './facts.ts';
 

@@ -1,5 +1,4 @@
-import type { Exchange } from '../../delivery/index.ts';
-import { Departure } from './client.ts';
+import { Departure, type Exchange } from '../../delivery/index.ts';
 import type { DecisionLedger, FrontOptions } from './deps.ts';
 import type { Need } from './params.ts';
 

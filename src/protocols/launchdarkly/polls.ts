@@ -1,10 +1,10 @@
 import { crc32 } from 'node:zlib';
 import { payloadOf, type Pin, type Snapshot } from '../../dataset/index.ts';
-import type { Exchange } from '../../delivery/index.ts';
+import { acceptsGzip, type Exchange } from '../../delivery/index.ts';
 import type { Slot } from '../../admission/index.ts';
 import { admit } from './admit.ts';
 import { CATCH_UP_BYTES_FREE, catchUpSource } from './catch-up.ts';
-import { acceptsGzip, type ClientInfo, clientOf } from './client.ts';
+import { type ClientInfo, clientOf } from './client.ts';
 import type { FrontOptions } from './deps.ts';
 import type { Environment } from './environment.ts';
 import { type ClientFact, caughtUp, factOf } from './facts.ts';

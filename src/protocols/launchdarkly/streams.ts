@@ -1,9 +1,9 @@
 import type { Slot } from '../../admission/index.ts';
 import { payloadOf, type Pin, type Plan, type Snapshot } from '../../dataset/index.ts';
-import { blockOf, type Exchange } from '../../delivery/index.ts';
+import { acceptsGzip, blockOf, type Exchange } from '../../delivery/index.ts';
 import { admit } from './admit.ts';
 import { bytesSource, CATCH_UP_BYTES_FREE, catchUpSource } from './catch-up.ts';
-import { acceptsGzip, clientOf } from './client.ts';
+import { clientOf } from './client.ts';
 import { CompressedStream } from './compressed.ts';
 import { credentialOf } from './credentials.ts';
 import type { FrontOptions } from './deps.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { acceptsGzip } from './client.ts';
+import { acceptsGzip } from './accept.ts';
 
 describe('whether gzip is accepted', () => {
   it.each([

@@ -97,12 +97,12 @@ export class Transition {
   /** A live row ends later. */
   renew(row: number, untilMs: number): void {
     const { rows, agenda, marks } = this.#parts;
-    const pending = (rows.toldMs[row] as number) < (rows.untilMs[row] as number);
-    if (!pending && !this.#leans(row, untilMs)) {
+    if (!this.#leans(row, untilMs)) {
       this.#move(row, untilMs);
       this.#log(row);
       return;
     }
+    const pending = (rows.toldMs[row] as number) < (rows.untilMs[row] as number);
     marks.rows[row] = (marks.rows[row] as number) | RENEWED;
     this.#renewed.push(row);
     this.#renewedEnds.push(untilMs);

@@ -45,6 +45,7 @@ export function gzipHeader(): Uint8Array {
  *
  * A full flush ends it: byte-aligned, and the next block starts without a window.
  *
+ * @param level - of zlib, 1 to 9
  * @example
  * const { length } = await deflateBlock(Buffer.from('event: patch\n\n'));
  * console.log(length); // 14

@@ -59,7 +59,7 @@ export function* advance(before: Edition, making: Making, touched: Iterable<numb
   const gone: Op[] = yield* purged(before, groups);
   let steps = 0;
   for (const group of touched) {
-    opsOf(making, group, before.offset, { fresh, gone });
+    opsOf(making, group, { fresh, gone });
     if (++steps % ROWS_PER_STEP === 0) yield;
   }
   return new Edition({
@@ -70,13 +70,13 @@ export function* advance(before: Edition, making: Making, touched: Iterable<numb
   });
 }
 
-function opsOf(making: Making, group: number, since: number, { fresh, gone }: { fresh: Op[]; gone: Op[] }): void {
+function opsOf(making: Making, group: number, { fresh, gone }: { fresh: Op[]; gone: Op[] }): void {
   const { groups, dedup } = making;
   const { rows } = groups;
   groups.read(group);
   const { survivor, longestGone } = groups;
   for (let row = rows.groupHead[group]!; row !== -1; row = rows.next[row]!) {
-    const op = { id: rows.id[row]!, row, touched: rows.touched[row]! > since };
+    const op = { id: rows.id[row]!, row };
     fresh.push({ ...op, wanted: dedup ? row === survivor : groups.isLive(row) });
     gone.push({ ...op, wanted: survivor === -1 && (dedup ? row === longestGone : groups.isGone(row)) });
   }
@@ -93,7 +93,7 @@ function* purged(before: Edition, { rows }: GroupReader): Generator<void, Op[], 
       const row = page.rows[at]!;
       const id = page.ids[at]!;
       const stands = row < rows.size && rows.id[row] === id && rows.removed[row] !== 0;
-      if (!stands) ops.push({ id, row, wanted: false, touched: false });
+      if (!stands) ops.push({ id, row, wanted: false });
     }
     yield;
   }

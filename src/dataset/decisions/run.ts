@@ -12,8 +12,6 @@ export interface Op {
   readonly row: number;
   /** Whether the run is to have it. */
   readonly wanted: boolean;
-  /** Whether its text is new even if its end is the same. */
-  readonly touched: boolean;
 }
 
 /** An item of an old page, or a row that is new. */
@@ -78,7 +76,8 @@ export class RunChange {
   #changes(page: Page, op: Op): boolean {
     const at = indexOf(page, op);
     if (at === -1) return op.wanted;
-    return !op.wanted || op.touched || page.untilMs[at] !== this.#options.rows.untilMs[op.row];
+    // a row's text never changes
+    return !op.wanted || page.untilMs[at] !== this.#options.rows.untilMs[op.row];
   }
 
   #isSmall(): boolean {

@@ -758,6 +758,18 @@ describe('views', () => {
     }
   });
 
+  // Fails when fly() does not keep what was made until all who wait have their copies.
+  it('are given to all who wait, also when there is no place to keep them', async () => {
+    const { views } = await worldWith(many(10), { viewsMax: 1 });
+    const filters = ['cscli', 'CAPI', 'lists'].map((origin) => ({ ...ENFORCED, origins: [origin] }));
+    const copies = await Promise.all([...filters, ...filters].map((filter) => views.full(filter, DEDUP)));
+    expect(copies.map((copy) => copy.added)).toEqual([10, 0, 0, 10, 0, 0]);
+    expect(views.size).toBe(1);
+    expect(views.pinnedBytes).toBeGreaterThan(1000);
+    for (const copy of copies) copy.release();
+    expect(views.pinnedBytes).toBe(0);
+  });
+
   it('are bounded in number: the one that was not asked for longest goes', async () => {
     const { views, ledger } = await worldWith(many(10), { viewsMax: 3 });
     const exclusive = vi.spyOn(ledger, 'exclusive');

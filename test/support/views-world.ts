@@ -33,8 +33,32 @@ export const FILTERS: readonly Filter[] = [
 ];
 
 type Kind = 'full' | 'delta';
+/** One of the decisions that came before, with another end. */
+export interface Again {
+  readonly which: number;
+  readonly untilMs: number;
+}
+
+/** Decisions that came, so that they can come again. */
+export class History {
+  readonly #came: Decision[] = [];
+
+  /** What comes now. Ends are told from now on. */
+  next(added: readonly Decision[], again: readonly Again[], nowMs: number): Decision[] {
+    const known = this.#came.length;
+    const renewed = known === 0 ? [] : again.map(({ which, untilMs }) => ({ ...this.#came[which % known], untilMs }));
+    this.#came.push(...added);
+    return [...added, ...(renewed as Decision[])].map((each) => ({ ...each, untilMs: nowMs + each.untilMs }));
+  }
+}
+
 export type Command =
-  | { readonly act: 'commit'; readonly added: readonly Decision[]; readonly removedIds: readonly number[] }
+  | {
+      readonly act: 'commit';
+      readonly added: readonly Decision[];
+      readonly again: readonly Again[];
+      readonly removedIds: readonly number[];
+    }
   | { readonly act: 'time'; readonly byMs: number; readonly tick: boolean }
   | {
       readonly act: 'open';
@@ -149,6 +173,7 @@ export class World {
   readonly views: Views;
   readonly readers: Reader[] = [];
   readonly #offsets: number[] = [0];
+  readonly #history = new History();
 
   constructor(o: Partial<ViewsOptions>) {
     this.wall.ms = 10_000;
@@ -158,7 +183,7 @@ export class World {
 
   async run(each: Command): Promise<void> {
     for (const reader of this.readers) reader.check();
-    if (each.act === 'commit') await this.#commit(each.added, each.removedIds);
+    if (each.act === 'commit') await this.#commit(each);
     else if (each.act === 'time') await this.#time(each.byMs, each.tick);
     else if (each.act === 'open') await this.#open(each);
     else if (this.readers.length > 0) {
@@ -174,10 +199,10 @@ export class World {
     for (const reader of this.readers) while (!reader.over) await reader.step(this.wall, 65_536);
   }
 
-  async #commit(added: readonly Decision[], removedIds: readonly number[]): Promise<void> {
+  async #commit({ added, again, removedIds }: Extract<Command, { act: 'commit' }>): Promise<void> {
     const nowMs = this.wall.ms;
-    const later = added.map((each) => ({ ...each, untilMs: nowMs + each.untilMs }));
-    await this.ledger.patch(0, { added: later, removedIds }, { nowMs, toleranceMs: 0 });
+    const came = this.#history.next(added, again, nowMs);
+    await this.ledger.patch(0, { added: came, removedIds }, { nowMs, toleranceMs: 0 });
     this.#offsets.push(this.ledger.offset);
   }
 

@@ -1,10 +1,20 @@
 import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import { decision, expectedFull, groupOf, Wall } from '../../../test/support/views-kit.ts';
-import { Bouncer, type Command, FILTERS, World } from '../../../test/support/views-world.ts';
+import { Bouncer, type Command, FILTERS, History, World } from '../../../test/support/views-world.ts';
 import { Ledger } from './ledger.ts';
 import type { Decision, Filter } from './types.ts';
 import { Views } from './views.ts';
+
+/** Some of them equal. */
+const anySpan = fc.oneof(
+  fc.constantFrom(20_000, 60_000, 3_600_000),
+  fc.integer({ min: 1, max: 40_000 }),
+  fc.integer({ min: 1, max: 400_000_000 }),
+);
+
+/** Decisions that came before come again, by number, with another end. */
+const again = fc.array(fc.record({ which: fc.nat(), untilMs: anySpan }), { maxLength: 4 });
 
 /** Few values, so that groups have several rows. */
 const anyDecision: fc.Arbitrary<Decision> = fc
@@ -17,7 +27,7 @@ const anyDecision: fc.Arbitrary<Decision> = fc
     type: fc.constantFrom('ban', 'captcha'),
     simulated: fc.constantFrom(false, false, false, true),
     uuid: fc.constantFrom('u', undefined),
-    untilMs: fc.oneof(fc.integer({ min: 1, max: 40_000 }), fc.integer({ min: 1, max: 400_000_000 })),
+    untilMs: anySpan,
   })
   .map(({ id, ...more }) => decision(id, more));
 
@@ -27,6 +37,7 @@ const command: fc.Arbitrary<Command> = fc.oneof(
     arbitrary: fc.record({
       act: fc.constant('commit' as const),
       added: fc.array(anyDecision, { maxLength: 6 }),
+      again,
       removedIds: fc.array(fc.nat({ max: 60 }), { maxLength: 4 }),
     }),
   },
@@ -100,6 +111,7 @@ describe('bouncers', () => {
 
   const step = fc.record({
     added: fc.array(anyDecision, { maxLength: 5 }),
+    again,
     removedIds: fc.array(fc.nat({ max: 60 }), { maxLength: 3 }),
     byMs: fc.oneof(fc.integer({ min: 0, max: 5000 }), fc.constant(0)),
     polls: fc.array(fc.nat({ max: 3 }), { maxLength: 4 }),
@@ -117,11 +129,11 @@ describe('bouncers', () => {
         const wall = new Wall();
         const views = new Views(ledger, { wallNow: wall.now, pageItemsMax: 2 });
         const bouncers = [0, 1, 2, 3].map((at) => new Bouncer(FILTERS[at] as Filter, at % 2 === 0));
-        for (const { added, removedIds, byMs, polls } of steps) {
+        const history = new History();
+        for (const { added, again: renewed, removedIds, byMs, polls } of steps) {
           wall.ms += byMs;
           const nowMs = wall.ms;
-          const later = added.map((each) => ({ ...each, untilMs: nowMs + each.untilMs }));
-          await ledger.patch(0, { added: later, removedIds }, { nowMs, toleranceMs: 0 });
+          await ledger.patch(0, { added: history.next(added, renewed, nowMs), removedIds }, { nowMs, toleranceMs: 0 });
           await ledger.tick(nowMs);
           for (const which of polls) {
             const bouncer = bouncers[which] as Bouncer;

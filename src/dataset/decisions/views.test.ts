@@ -263,6 +263,22 @@ describe('full', () => {
     expect(counts).toEqual([...Array.from({ length: 12 }, () => 10), 5]);
   });
 
+  it('joins a page of which little is left to the next one, or at the end to the one before', async () => {
+    const { views, ledger } = await worldWith(many(24), { pageItemsMax: 8 });
+    (await views.full({ ...ENFORCED }, DEDUP)).release();
+    const counts = async (...removedIds: number[]): Promise<number[]> => {
+      await ledger.patch(0, { added: [], removedIds }, { nowMs: 0, toleranceMs: 0 });
+      const pieces = await piecesOf(await views.full(ENFORCED, DEDUP));
+      const end = pieces.findIndex((piece) => Buffer.from(piece).toString() === '], "deleted": [');
+      return pieces
+        .slice(0, end)
+        .filter((piece) => piece.length > 100)
+        .map(countIn);
+    };
+    expect(await counts(1, 2, 3, 4, 5, 6)).toEqual([5, 5, 8]);
+    expect(await counts(7, 8, 17, 18, 19, 20, 21, 22, 23)).toEqual([3, 6]);
+  });
+
   it('joins pages of which little is left', async () => {
     const { views, ledger } = await worldWith(many(2000));
     (await views.full(ENFORCED, DEDUP)).release();

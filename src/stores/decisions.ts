@@ -127,12 +127,10 @@ export class DecisionKeeper {
     const state = readState(await store.get(META, STATE));
     let rows = 0;
     if (state !== undefined) {
-      const groups: (readonly Entry[])[] = [];
-      for await (const group of store.entries(ROWS)) {
-        groups.push(group);
-        rows += group.length;
-      }
-      await ledger.restore(eachOf(groups), { offset: state.offset, reach: state.reach, nowMs: options.wallNow() });
+      const entries = eachOf(store.entries(ROWS), () => {
+        rows++;
+      });
+      await ledger.restore(entries, { offset: state.offset, reach: state.reach, nowMs: options.wallNow() });
     }
     const found = {
       restored: state === undefined ? undefined : { rows, offset: state.offset, savedAtMs: state.savedAtMs },
@@ -268,7 +266,7 @@ export class DecisionKeeper {
 
   *#writesOf({ commits, offset, reach, cursors, keys }: Taken): Generator<Write> {
     for (const commit of commits) {
-      for (const [key, value] of commit.records()) yield { table: ROWS, key, value };
+      for (const [key, value] of commit.records()) yield { table: ROWS, key: ordered(key), value };
     }
     yield* cursors;
     yield* keys;
@@ -324,6 +322,17 @@ export class DecisionKeeper {
   }
 }
 
+/**
+ * A key whose numbers are in the order of their values: each has its length before it. Rows come with rising ids, and a
+ * tree that is filled from one end takes two thirds of the space, in the file and in memory while it is written. The
+ * ledger reads a key for the message of an error only.
+ *
+ *     0:9:1 ─► 10:19:11        0:10:1 ─► 10:210:11
+ */
+function ordered(key: string): string {
+  return key.replaceAll(/\d+/g, (digits) => `${digits.length.toString(36)}${digits}`);
+}
+
 /** What one write takes over. */
 interface Taken {
   readonly commits: Commit[];
@@ -349,9 +358,13 @@ function read(source: Iterable<Write>): { ended: Promise<void>; writes: Iterable
   return { ended, writes: writes() };
 }
 
-/** Everything in the groups, each let go once it was given. */
-function* eachOf(groups: (readonly Entry[])[]): Generator<Entry> {
-  for (let group = groups.shift(); group !== undefined; group = groups.shift()) yield* group;
+async function* eachOf(groups: AsyncIterable<readonly Entry[]>, count: () => void): AsyncGenerator<Entry> {
+  for await (const group of groups) {
+    for (const entry of group) {
+      count();
+      yield entry;
+    }
+  }
 }
 
 async function readAll(store: Store, table: string): Promise<Map<string, Uint8Array>> {

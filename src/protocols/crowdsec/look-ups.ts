@@ -41,12 +41,13 @@ export class LookUps {
   #answer(exchange: Exchange, who: Who, query: LiveQuery): Promise<void> | void {
     if (!query.bound) return this.#answerWithSlot(exchange, who, query);
     const found = this.#front.views.find(query.filter);
-    answered.publish(() => ({
-      ...factOf(exchange, who),
-      what: 'look-up',
-      bytes: Buffer.byteLength(found),
-      hit: found !== NO_DECISION,
-    }));
+    answered.publish(() =>
+      Object.assign(factOf(exchange, who), {
+        what: 'look-up' as const,
+        bytes: Buffer.byteLength(found),
+        hit: found !== NO_DECISION,
+      }),
+    );
     replyJson(exchange, 200, found);
   }
 

@@ -81,7 +81,8 @@ export class Polls {
 
   /** The most frequent answer: nothing moves, so nobody need know whether it was received. */
   #answerCurrent({ exchange, who }: Poll): void {
-    answered.publish(() => ({ ...factOf(exchange, who), what: 'current', bytes: EMPTY_DELTA.length, hit: false }));
+    const bytes = EMPTY_DELTA.length;
+    answered.publish(() => Object.assign(factOf(exchange, who), { what: 'current' as const, bytes, hit: false }));
     replyStream(exchange, EMPTY_DELTA);
   }
 
@@ -95,7 +96,8 @@ export class Polls {
         const { body, encoding } = await bodyOf(exchange, copy);
         if (exchange.closed) return;
         const hit = copy.added + copy.deleted > 0;
-        answered.publish(() => ({ ...factOf(exchange, who), what: 'delta', bytes: body.length, hit }));
+        const bytes = body.length;
+        answered.publish(() => Object.assign(factOf(exchange, who), { what: 'delta' as const, bytes, hit }));
         this.#moveWhenReceived(poll, copy);
         replyStream(exchange, body, encoding);
         return;

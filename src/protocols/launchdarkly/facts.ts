@@ -10,7 +10,7 @@ export interface ClientFact {
   readonly remoteAddress: string;
 }
 
-/** The facts about a client that logs and traces show. */
+/** The facts about a client that logs and traces show: a new object, to be added to. Spread into another it costs 2 µs. */
 export function factOf(
   environment: { readonly info: { readonly name: string } },
   route: string,

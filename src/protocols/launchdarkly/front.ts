@@ -181,7 +181,7 @@ export class FlagsFront {
     const known = credential === undefined ? undefined : this.#byKey.get(credential);
     if (known !== undefined && Date.now() < known.expiresMs) {
       const { method } = exchange;
-      requested.publish(() => ({ ...factOf(known.environment, route, clientOf(exchange)), method }));
+      requested.publish(() => Object.assign(factOf(known.environment, route, clientOf(exchange)), { method }));
       if (exchange.query.has('filter')) return replyText(exchange, 404, TEXT.unknownFilter);
       return answer(known.environment);
     }

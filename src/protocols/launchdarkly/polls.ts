@@ -69,7 +69,7 @@ export class Polls {
             Buffer.from([...incremental.catchUp(start.keys, positionOf(snapshot, view.name))].join('')),
           )
         : this.#upToDate(snapshot, view, incremental);
-    caughtUp.publish(() => ({ ...this.#fact(poll), changes, bytes: body.length }));
+    caughtUp.publish(() => Object.assign(this.#fact(poll), { changes, bytes: body.length }));
     replyJson(exchange, { etag: tagOf(snapshot, view), ...ttlHeaders(environment) }, body);
     return true;
   }

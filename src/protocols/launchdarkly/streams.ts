@@ -126,11 +126,8 @@ export class Streams {
     const encode = (): Buffer =>
       Buffer.from([...this.#retry, ...reconnectText(feed.view, start, pin.snapshot)].join(''));
     const bytes = start.kind === 'changes' ? start.memo(`stream${route}`, encode) : encode();
-    caughtUp.publish(() => ({
-      ...factOf(environment, route, opening.info),
-      changes: start.kind === 'changes' ? start.keys.length : 0,
-      bytes: bytes.length,
-    }));
+    const changes = start.kind === 'changes' ? start.keys.length : 0;
+    caughtUp.publish(() => Object.assign(factOf(environment, route, opening.info), { changes, bytes: bytes.length }));
     const client = this.#openStream(opening);
     await orKill(client, async () => {
       const { outcome } = await this.#front.deliveries.deliver({

@@ -225,6 +225,16 @@ describe.each(['http1', 'https1'] as const)('over %s', (transport) => {
       expect(await outcomeOf(set, 2)).toEqual(['/1 true', '/2 true']);
     });
 
+    // Fails when #linger() does not look: every such connection would be kept for a sweep.
+    it('a connection whose response it has acknowledged already is not kept', async () => {
+      const set = await setUp(true, { acknowledged: (raw) => raw.bytesWritten });
+      const client = await dial(set.rig);
+      await client.hear('/1', { close: true });
+      await until('our FIN', () => client.ended);
+      expect(await outcomeOf(set, 1)).toEqual(['/1 true']);
+      await untilConnections(set.rig.server, 0);
+    });
+
     // Fails when a request counts by itself: this client sends its next one without having read the one before.
     it.each(['a request', 'a FIN'])('%s proves nothing that it did not acknowledge', async (what) => {
       const set = await setUp(true);

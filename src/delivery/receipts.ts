@@ -23,7 +23,7 @@ export interface ReceiptsOptions {
 /** A receipt that somebody asked for. It is told once. */
 export class Receipt {
   /** Our side of the connection, in bytes, up to the end of the response; infinite while not all of it was handed on. */
-  mark = Number.POSITIVE_INFINITY;
+  mark: number = Number.POSITIVE_INFINITY;
   #received: boolean | undefined;
   readonly #listeners: ((received: boolean) => void)[] = [];
 
@@ -269,7 +269,6 @@ export class Receipts {
   #lose(connection: Connection): void {
     this.#lingering.delete(connection);
     this.#watched.delete(connection);
-    clearImmediate(connection.marking);
     this.#tellFirst(connection, connection.waiting.length, false);
   }
 
@@ -277,8 +276,8 @@ export class Receipts {
   #linger(connection: Connection, destroySoon: () => void): void {
     const { socket } = connection;
     this.#look(connection, false);
-    const isWaitedFor = connection.waiting.length > 0 && !socket.readableEnded && !socket.destroyed;
-    if (!isWaitedFor || this.#closed || this.#lingering.size >= this.#lingeringMax) return destroySoon();
+    const isOver = connection.waiting.length === 0 || this.#closed;
+    if (isOver || this.#lingering.size >= this.#lingeringMax) return destroySoon();
     connection.lingersUntilMs = this.#clock.now() + this.#lingerMsMax;
     this.#lingering.add(connection);
     this.#arm();

@@ -100,6 +100,15 @@ describe.each([
     expect(session.closed).toBe(true);
   });
 
+  // Fails when the timer is not called off.
+  it('that its client closes leaves nothing behind', async () => {
+    const { clock, session, server } = await setUp(isTls);
+    await hear(session);
+    session.close();
+    await untilConnections(server.listening, 0);
+    expect(clock.armed).toBe(0);
+  });
+
   // Fails when the time is counted from the last request.
   it('with an open stream stays, however long nothing is sent', async () => {
     const { clock, session, channels, goaways } = await setUp(isTls);

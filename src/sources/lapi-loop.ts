@@ -191,7 +191,6 @@ export class Loop {
   async #delta(): Promise<void> {
     const { puller, clock } = this.#options;
     const delta = await puller.delta(scopeQuery(this.#covered));
-    if (this.#stopped) return;
     if (delta === undefined) return this.#schedule.deltaTooLong(clock.now());
     const unknown = await this.#patch(delta);
     this.#schedule.deltaDone(clock.now(), { rows: delta.added.length, unknown });
@@ -215,7 +214,6 @@ export class Loop {
     const wide = await this.#wide();
     const scopes = this.#scopes.list;
     const full = await puller.full(scopeQuery(scopes), wide);
-    if (this.#stopped) return full.read.abandon();
     if (!this.#believes(full)) return full.read.abandon();
     const report = await full.read.commit(wallNow());
     puller.took(full);

@@ -117,8 +117,7 @@ export class Puller {
         }
         for (const id of scanned.removedIds) this.#noteRemoved(removedIds, id, wide);
       }
-      // what only the wide answer has is not enforced
-      for (const decision of wide?.values() ?? []) read.add({ ...decision, simulated: true });
+      await addSimulated(read, wide);
       const ms = clock.now() - beganMs;
       // ends are compared at the commit, and only now is it known how late they may be
       options.toleranceMs = Math.max(this.#lagMs, ms) + ROUNDING_MS;
@@ -196,6 +195,15 @@ export class Puller {
     const { name, url } = this.#options.client;
     const message = `Cannot pull decisions from the local API ${name} at ${url}: ${cause}`;
     return new LapiError(failure, message, { retryAfterMs });
+  }
+}
+
+/** What only the wide answer has is not enforced. */
+async function addSimulated(read: FullRead, wide: Wide | undefined): Promise<void> {
+  const slices = new Slices();
+  for (const decision of wide?.values() ?? []) {
+    read.add({ ...decision, simulated: true });
+    if (slices.due()) await slices.pause();
   }
 }
 

@@ -45,6 +45,8 @@ export type Fault =
   | { readonly kind: 'short'; readonly rows: number }
   /** The head and so many bytes, and the rest after {@link FakeLapi.release}; fewer than none: not even the head. */
   | { readonly kind: 'hold'; readonly bytes: number }
+  /** The head, and then what the test sends, for ever. */
+  | { readonly kind: 'drip'; readonly every: (send: (text: string) => void) => void }
   | { readonly kind: 'body'; readonly body: string };
 
 /** A request as it came. */
@@ -83,13 +85,13 @@ const OVERLAP_MS = 2000;
 
 /** A local API on loopback, over real sockets, whose every answer can go wrong. */
 export class FakeLapi extends Changing {
-  readonly rows = new Map<number, FakeRow>();
+  readonly rows: Map<number, FakeRow> = new Map();
   readonly keys: Set<string>;
   readonly requests: SeenRequest[] = [];
   /** By key: when the last answer to it was written, which is its cursor. */
-  readonly lastPullMs = new Map<string, number>();
+  readonly lastPullMs: Map<string, number> = new Map();
   /** What other paths answer; 404 when not here. */
-  readonly answers = new Map<string, (request: SeenRequest, response: ServerResponse) => void>();
+  readonly answers: Map<string, (request: SeenRequest, response: ServerResponse) => void> = new Map();
   shape: 'new' | 'old';
   readonly #options: FakeLapiOptions;
   readonly #server: Server;
@@ -378,6 +380,10 @@ export class FakeLapi extends Changing {
         return;
       case 'empty':
         response.writeHead(200, { ...headers, 'content-length': '0' }).end();
+        return;
+      case 'drip':
+        response.writeHead(200, headers).flushHeaders();
+        fault.every((text) => response.write(text));
         return;
       case 'hold':
         this.#hold(response, whole, fault.bytes, done);

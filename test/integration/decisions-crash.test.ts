@@ -123,6 +123,7 @@ const SOURCES = [
   { kind: 'a real local API', available: lapiAvailable(), start: lapiSource },
 ];
 
+// fails with `store: none`: those that go on with changes then keep the 512 bans that were lifted while nobody served
 describe.each(SOURCES.filter(({ available }) => available))('killed during a herd, with $kind', ({ start }) => {
   const settled: Bouncer[] = [];
   const herd: Bouncer[] = [];

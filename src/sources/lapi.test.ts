@@ -933,8 +933,9 @@ describe('several sources', () => {
     rig.lapi.delete(...ids.slice(0, 800));
     await rig.pass(INTERVAL_MS);
     expect(rig.source.status().decisions).toBe(200);
-    // 800 that are long gone and 998 of another source explain nothing
-    rig.lapi.next('stream', { kind: 'short', rows: 50 });
+    // 800 that are long gone, and told of again, and 998 of another source explain nothing
+    const gone = ids.slice(0, 800).map((id) => `{"id":${id}}`);
+    rig.lapi.next('stream', { kind: 'body', body: `{"new": [], "deleted": [${gone.join(',')}]}` });
     rig.source.resync('a test');
     await rig.pass(1);
     expect(rig.source.status()).toMatchObject({ state: 'doubtful', decisions: 200 });

@@ -1,4 +1,4 @@
-import { accessSync, constants, mkdirSync, statfsSync } from 'node:fs';
+import { accessSync, constants, existsSync, mkdirSync, statfsSync } from 'node:fs';
 import { join } from 'node:path';
 import { HeadgateError, messageOf } from '../kernel/index.ts';
 import { damageOf } from './lmdb-check.ts';
@@ -111,6 +111,10 @@ export class LmdbFile {
     try {
       mkdirSync(this.#path, { recursive: true });
       accessSync(this.#path, constants.R_OK | constants.W_OK | constants.X_OK);
+      for (const name of ['data.mdb', 'lock.mdb']) {
+        const file = join(this.#path, name);
+        if (existsSync(file)) accessSync(file, constants.R_OK | constants.W_OK);
+      }
     } catch (thrown) {
       throw this.#error('open', thrown, ADVICE_PATH);
     }
@@ -197,6 +201,7 @@ export class LmdbFile {
     done.catch(() => {});
     this.#transaction = { done, end };
     const owner = this.#read(db, OWNER_KEY)?.toString();
+    if (owner === undefined) throw this.#error('write to', 'its files were taken away', ADVICE_GONE);
     if (owner !== this.#owner) throw this.#error('write to', 'another process has opened it since', ADVICE_SHARED);
   }
 
@@ -261,4 +266,5 @@ const ADVICE_DAMAGED =
 const ADVICE_OTHER = 'Set `store.path` to a folder of its own';
 const ADVICE_NEWER = 'Use the version that wrote it, or set `store.path` to another folder; nothing in it was changed';
 const ADVICE_FULL = 'Headgate serves on and tries again; until then a restart finds what was written before';
+const ADVICE_GONE = 'Start Headgate again: what was in them cannot be completed';
 const ADVICE_SHARED = 'Give each process a `store.path` of its own; this one no longer writes';

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { HeadgateError, messageOf } from '../kernel/index.ts';
-import { type FileRequest, LmdbFile } from './lmdb-file.ts';
+import type { FileRequest, LmdbFile } from './lmdb-file.ts';
 import type { FileAnswer, FileCall } from './lmdb-worker.ts';
 
 /** Whoever does what is asked of a file, in the order of the calls. */
@@ -22,13 +22,22 @@ export function beginThread(): FileThread {
 }
 
 class ThisThread implements FileThread {
-  readonly #file = new LmdbFile();
+  #file: LmdbFile | undefined;
   #last: Promise<unknown> = Promise.resolve();
 
   call(request: FileRequest): Promise<Uint8Array | undefined> {
-    const answer = this.#last.then(() => this.#file.handle(request));
+    const answer = this.#last.then(() => this.#handle(request));
     this.#last = answer.catch(() => {});
     return answer;
+  }
+
+  async #handle(request: FileRequest): Promise<Uint8Array | undefined> {
+    if (this.#file === undefined) {
+      // not at the top: whoever uses no store, or has a thread for it, does not load LMDB
+      const room = await import('./lmdb-file.ts');
+      this.#file = new room.LmdbFile();
+    }
+    return this.#file.handle(request);
   }
 
   async end(): Promise<void> {
@@ -86,5 +95,8 @@ class WorkerThread implements FileThread {
 }
 
 function lost(cause: string): HeadgateError {
-  return new HeadgateError('HG_STORE', `Cannot use the store: its thread is gone, got ${cause}`);
+  return new HeadgateError(
+    'HG_STORE',
+    `Cannot use the store: its thread has ended, got ${cause}. Set \`store: none\` to do without one`,
+  );
 }

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { compileRooms } from '../../test/support/compiled.ts';
 import { bytesOf, contentOf, put, type StoreKind, storeContract } from '../../test/support/store-contract.ts';
+import type * as Stores from './index.ts';
 import { openLmdbStore } from './lmdb.ts';
 import { keyInFile, valueInFile } from './lmdb-format.ts';
 import { openLmdb } from './lmdb-package.ts';
@@ -126,6 +127,31 @@ describe('a store in a folder', () => {
       ['c', '3'],
     ]);
     await second.close();
+  });
+
+  it('is not written to in part when its files were taken away, and says so', async () => {
+    const store = await openLmdbStore({ path });
+    // enough for the file to be opened anew before the next write
+    await store.write([{ table: 'things', key: 'large', value: Buffer.alloc(17_000_000) }]);
+    rmSync(path, { recursive: true });
+    for (let time = 0; time < 2; time++) {
+      await expect(store.write([put('b', '2')])).rejects.toMatchObject({
+        code: 'HG_STORE',
+        message: expect.stringContaining('its files were taken away. Start Headgate again'),
+      });
+    }
+    await store.close();
+  });
+
+  it('is not there, and says what to do, where LMDB cannot be loaded; nothing else needs it', async () => {
+    const bare = compileRooms(['kernel', 'stores'], false);
+    const stores = (await import(/* @vite-ignore */ bare.url('stores/index'))) as typeof Stores;
+    await expect(stores.openLmdbStore({ path })).rejects.toMatchObject({
+      code: 'HG_STORE',
+      message: expect.stringMatching(/its thread has ended, got Cannot find module 'lmdb'[^]*Set `store: none`/),
+    });
+    await stores.openMemoryStore().close();
+    rmSync(bare.folder, { recursive: true });
   });
 
   it('is read whole through the file being opened anew, and written on', async () => {

@@ -19,11 +19,15 @@ const OPTIONS: ts.CompilerOptions = {
   rewriteRelativeImportExtensions: true,
 };
 
-/** Compiles rooms as they are now, file by file and unchecked. Whoever calls removes the folder. */
-export function compileRooms(rooms: readonly string[]): Compiled {
+/**
+ * Compiles rooms as they are now, file by file and unchecked. Whoever calls removes the folder.
+ *
+ * @param withPackages - whether they find the packages that the project depends on
+ */
+export function compileRooms(rooms: readonly string[], withPackages = true): Compiled {
   const folder = mkdtempSync(join(tmpdir(), 'headgate-compiled-'));
   writeFileSync(join(folder, 'package.json'), '{ "type": "module" }\n');
-  symlinkSync(`${ROOT}node_modules`, join(folder, 'node_modules'));
+  if (withPackages) symlinkSync(`${ROOT}node_modules`, join(folder, 'node_modules'));
   for (const room of rooms) {
     for (const name of readdirSync(`${ROOT}src/${room}`, { recursive: true, encoding: 'utf8' })) {
       if (!name.endsWith('.ts') || name.endsWith('.test.ts')) continue;

@@ -166,6 +166,26 @@ describe('a slash too many', () => {
   });
 });
 
+describe('a request behind another on its connection', () => {
+  // Fails when answer() does not wait for the turn: a slot would be held, and a deadline run, while nothing can be sent.
+  it('is handled when that one is answered', async () => {
+    const [exchanges, handled]: [Exchange[], string[]] = [[], []];
+    const handle = (exchange: Exchange): void => {
+      handled.push(exchange.path);
+      exchanges.push(exchange);
+    };
+    const port = await serve([{ methods: ['GET'], path: '/:name', handle }]);
+    const both = say(port, 'GET /1 HTTP/1.1\r\nhost: a\r\n\r\nGET /2 HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n');
+    await vi.waitUntil(() => handled.length > 0, { interval: 2 });
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(handled).toEqual(['/1']);
+    exchanges[0]?.reply(200, {}, 'one');
+    await vi.waitUntil(() => handled.length > 1, { interval: 2 });
+    exchanges[1]?.reply(200, {}, 'two');
+    expect((await both).text).toMatch(/one.*two$/s);
+  });
+});
+
 describe('the body of a request', () => {
   it('reaches its route as it was sent, also when it is compressed', async () => {
     const sent = gzipSync('{"metrics":[]}');

@@ -5,8 +5,8 @@ import type { DecisionKeeper } from '../stores/index.ts';
 /** What a local API tells of itself, as lines of the log. */
 export function lapiListener(log: Log, source: string): LapiListener {
   return {
-    loaded: (report) => log.info(fieldsOf(source, report), 'decisions loaded'),
-    resynced: (report) => log.info(fieldsOf(source, report), 'decisions compared with the local API'),
+    loaded: (report) => tell(log, source, report, 'decisions loaded'),
+    resynced: (report) => tell(log, source, report, 'decisions compared with the local API'),
     failed: ({ code, message }, { retryMs }) =>
       log.error({ source, code, retryMs: Math.round(retryMs) }, `${message}; what was loaded before stays served`),
     recovered: ({ downMs }) => log.info({ source, downMs: Math.round(downMs) }, 'local API answers again'),
@@ -18,8 +18,11 @@ export function lapiListener(log: Log, source: string): LapiListener {
   };
 }
 
-function fieldsOf(source: string, report: LapiReport): object {
-  return { source, ...report, ms: Math.round(report.ms) };
+/** Decisions that cannot be served (no value, or far too long) are missing from what bouncers enforce: that is a warning. */
+function tell(log: Log, source: string, report: LapiReport, message: string): void {
+  const fields = { source, ...report, ms: Math.round(report.ms) };
+  if (report.unusable > 0) log.warn(fields, `${message}; some cannot be used and were left out`);
+  else log.info(fields, message);
 }
 
 /** What the store had, as a line of the log. */

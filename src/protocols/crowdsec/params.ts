@@ -28,7 +28,10 @@ export interface LiveQuery {
   readonly limit: number | undefined;
   readonly offset: number | undefined;
   readonly idGt: number | undefined;
-  /** Whether an address or a value bounds it, and no part of it is asked for: then it is found without a walk. */
+  /**
+   * Whether an address or a value bounds it, and no part of it is asked for: then it is found without a walk. What is inside
+   * a network is not: that may be everything.
+   */
   readonly bound: boolean;
   readonly need: Need;
 }
@@ -102,14 +105,15 @@ export function readLive(search: string): LiveQuery | BadQuery {
     limit: limit === undefined || limit < 0 ? undefined : limit,
     offset: offset === undefined || offset < 0 ? undefined : offset,
     idGt,
-    bound: whole && (filter.addresses !== undefined || filter.value !== undefined),
+    bound: whole && (filter.value !== undefined || (filter.addresses !== undefined && filter.contains)),
     need: needOf(filter),
   };
 }
 
 function needOf({ scopes, addresses, simulated }: Filter): Need {
   return {
-    scopes: scopes === undefined ? [] : scopes.filter((scope) => !ENFORCED_SCOPES.includes(scope)),
+    // no decision has an empty scope, which is what a comma too many asks for
+    scopes: scopes === undefined ? [] : scopes.filter((scope) => scope !== '' && !ENFORCED_SCOPES.includes(scope)),
     wide: simulated || (scopes === undefined && addresses === undefined),
   };
 }

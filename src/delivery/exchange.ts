@@ -237,7 +237,7 @@ class NodeExchange implements Exchange {
     if (status !== 204 && status !== 304) all['content-length'] ??= String(length);
     const res = this.#res;
     if (!isHttp2(res)) res.writeHead(status, all);
-    else if (!respondWhole(res.stream, status, withoutConnection(all))) return;
+    else if (!respondWhole(res, status, withoutConnection(all))) return;
     const hasBody = this.method !== 'HEAD' && length > 0 && status !== 204 && status !== 304;
     const to = bodyOf(res);
     if (hasBody) to.end(body);
@@ -306,8 +306,11 @@ function withoutConnection(headers: ReplyHeaders): OutgoingHttpHeaders {
  * the body in a frame, and often a segment, of its own. A client that leaves when it has read what was announced would find
  * that one unread, and reset the connection instead of closing it: no receipt.
  */
-function respondWhole(stream: ServerHttp2Stream, status: number, headers: OutgoingHttpHeaders): boolean {
+function respondWhole(res: Http2ServerResponse, status: number, headers: OutgoingHttpHeaders): boolean {
+  const { stream } = res;
   if (stream.destroyed || stream.closed) return false;
+  // for those who count answers by it
+  res.statusCode = status;
   stream.respond({ ...headers, ':status': status });
   return true;
 }

@@ -108,7 +108,7 @@ export class RawClient {
     return client;
   }
 
-  ask(path: string, { version = '1.1', close = false } = {}): void {
+  ask(path: string, { version = '1.1', close = false }: { version?: string; close?: boolean } = {}): void {
     this.socket.write(`GET ${path} HTTP/${version}\r\nhost: a\r\n${close ? 'connection: close\r\n' : ''}\r\n`);
   }
 

@@ -28,14 +28,20 @@ export class HeldRows {
     return ids;
   }
 
-  /** How many live decisions have ended by `nowMs` or are among these. */
-  countOver(ids: ReadonlySet<number>, nowMs: number): number {
+  /** How many live decisions have not ended by `nowMs` and are not among those `over`, and of how many scopes, types and values. */
+  lasting(o: { over: ReadonlySet<number>; nowMs: number; simulatedToo: boolean }): { rows: number; values: number } {
     const { rows } = this.#ledger;
-    let count = 0;
+    const seen = new Uint8Array(rows.groupHead.length);
+    let [count, values] = [0, 0];
     this.#eachLive((row) => {
-      if ((rows.untilMs[row] as number) <= nowMs || ids.has(this.#idOf(row))) count += 1;
+      if (rows.simulated[row] === 1 && !o.simulatedToo) return;
+      if ((rows.untilMs[row] as number) <= o.nowMs || o.over.has(this.#idOf(row))) return;
+      const group = rows.group[row] as number;
+      count += 1;
+      values += 1 - (seen[group] as number);
+      seen[group] = 1;
     });
-    return count;
+    return { rows: count, values };
   }
 
   #eachLive(visit: (row: number) => void): void {

@@ -1,7 +1,7 @@
 import type { CommitReport, Decision, Ledger } from '../dataset/decisions/index.ts';
 import { type Clock, type HeadgateError, messageOf, type Timer } from '../kernel/index.ts';
 import { LapiError } from './lapi-error.ts';
-import { ShrinkGuard } from './lapi-guard.ts';
+import { type Lasting, ShrinkGuard } from './lapi-guard.ts';
 import { HeldRows } from './lapi-held.ts';
 import type { Delta, Full, Puller, Wide } from './lapi-pull.ts';
 import { Schedule } from './lapi-schedule.ts';
@@ -214,7 +214,7 @@ export class Loop {
     const wide = await this.#wide();
     const scopes = this.#scopes.list;
     const full = await puller.full(scopeQuery(scopes), wide);
-    if (!this.#believes(full)) return full.read.abandon();
+    if (!this.#believes(full, wide !== undefined)) return full.read.abandon();
     const report = await full.read.commit(wallNow());
     puller.took(full);
     this.#covered = new Set(scopes);
@@ -247,13 +247,14 @@ export class Loop {
     }
   }
 
-  #believes(full: Full): boolean {
+  #believes(full: Full, simulatedToo: boolean): boolean {
     const { clock, wallNow, listener } = this.#options;
     const { held } = full.read.summary();
     const { got } = full;
     const already = this.#guard.doubts;
-    const explained = (): number => this.#held.countOver(full.removedIds, wallNow());
-    if (this.#guard.believes({ held, got, explained })) return true;
+    const over = full.removedIds;
+    const lasting = (): Lasting => this.#held.lasting({ over, nowMs: wallNow(), simulatedToo });
+    if (this.#guard.believes({ held, got, lasting })) return true;
     const retryMs = this.#schedule.doubted(clock.now());
     this.#good();
     if (!already) listener.doubtful({ held, got, retryMs });

@@ -135,6 +135,19 @@ describe('the schedule of pulls', () => {
     expect(schedule.doubted(5000)).toBe(5000);
   });
 
+  // fails when #wantFull does not look at #confirmAtMs: a client that asks for a scope would confirm a failure with itself
+  it('confirms an answer that was not believed no sooner for what is wanted meanwhile', () => {
+    const schedule = begin(() => 0);
+    expect(schedule.doubted(100_000)).toBe(5000);
+    schedule.demand(100_001, 'a scope that was asked for');
+    schedule.deltaTooLong(100_002);
+    expect(schedule.next(100_003)).toEqual({ kind: 'full', atMs: 105_000, why: 'to confirm a short answer' });
+    schedule.fullBegins();
+    schedule.fullDone(105_000);
+    schedule.demand(105_001, 'another');
+    expect(schedule.next(105_001)).toEqual({ kind: 'full', atMs: 105_001, why: 'another' });
+  });
+
   // fails when fullDone() drops what was demanded since fullBegins()
   it('does not take an answer that was under way for one that was demanded meanwhile', () => {
     const schedule = begin();

@@ -52,6 +52,8 @@ export class Schedule {
   #notBeforeMs = 0;
   #failures = 0;
   #doubts = 0;
+  /** A second short answer confirms the first, so not sooner than this, whatever is wanted meanwhile: the same failure would. */
+  #confirmAtMs = 0;
   #goodAtMs: number | undefined;
   #fullDoneAtMs = -NEVER;
   #bulk = false;
@@ -120,7 +122,8 @@ export class Schedule {
     this.#good(nowMs);
     this.#doubts += 1;
     const waitMs = Math.min(RETRY_MS_MAX, CONFIRM_MS_MIN * 2 ** (this.#doubts - 1)) * (1 + this.#options.random());
-    this.#fullAtMs = nowMs + waitMs;
+    this.#confirmAtMs = nowMs + waitMs;
+    this.#fullAtMs = this.#confirmAtMs;
     this.#why = 'to confirm a short answer';
     return waitMs;
   }
@@ -155,7 +158,8 @@ export class Schedule {
   }
 
   /** The earlier of two wishes counts, with its reason. */
-  #wantFull(atMs: number, why: string): void {
+  #wantFull(wantedAtMs: number, why: string): void {
+    const atMs = Math.max(wantedAtMs, this.#confirmAtMs);
     if (atMs >= this.#fullAtMs) return;
     this.#fullAtMs = atMs;
     this.#why = why;

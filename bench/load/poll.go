@@ -5,7 +5,6 @@ import (
 	"os"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -26,7 +25,8 @@ type pollResult struct {
 // poller is one keep-alive connection.
 type poller struct {
 	o         *options
-	turn      *atomic.Int64 // which request is next; all connections take from it
+	requests  [][]byte // taken in turn
+	turn      int
 	until     time.Time
 	stop      chan struct{}
 	latencies []float64
@@ -50,10 +50,9 @@ func poll(o *options) (any, error) {
 		}()
 	}
 	pollers := make([]*poller, o.count)
-	var turn atomic.Int64
 	var group sync.WaitGroup
 	for i := range pollers {
-		p := &poller{o: o, turn: &turn, until: until, stop: stop, statuses: map[int]int{}, failures: map[string]int{}}
+		p := &poller{o: o, requests: requestsOf(o, i), until: until, stop: stop, statuses: map[int]int{}, failures: map[string]int{}}
 		pollers[i] = p
 		group.Add(1)
 		go func() {
@@ -64,6 +63,18 @@ func poll(o *options) (any, error) {
 	group.Wait()
 	seconds := time.Since(began).Seconds()
 	return pollResultOf(o, pollers, seconds, w.end()), nil
+}
+
+// requestsOf are those of one connection: each client stays on one, as a real one does.
+func requestsOf(o *options, connection int) [][]byte {
+	var own [][]byte
+	for at := connection; at < len(o.requests); at += o.count {
+		own = append(own, o.requests[at])
+	}
+	if own == nil {
+		own = append(own, o.requests[connection%len(o.requests)])
+	}
+	return own
 }
 
 func (p *poller) over() bool {
@@ -113,7 +124,8 @@ func (p *poller) once(c *conn) (*conn, error) {
 			return nil, err
 		}
 	}
-	_, err := c.tcp.Write(p.o.requests[int(p.turn.Add(1)-1)%len(p.o.requests)])
+	_, err := c.tcp.Write(p.requests[p.turn%len(p.requests)])
+	p.turn++
 	if err == nil {
 		err = c.readHead()
 	}

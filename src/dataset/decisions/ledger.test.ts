@@ -290,6 +290,24 @@ describe('a commit', () => {
   });
 });
 
+describe('the log', () => {
+  it('visits each row that changed after an offset once, and none that was forgotten', async () => {
+    const ledger = new Ledger({ keepExpiredMs: 0 });
+    await load(ledger, [ban(1, 'a'), ban(2, 'b'), ban(3, 'c', inMinutes(1))]);
+    for (const minutes of [90, 60, 30]) await patch(ledger, [ban(1, 'a', inMinutes(minutes))]);
+    await ledger.tick(NOW_MS + MINUTE_MS);
+    const visited = (from: number): number[] => {
+      const ids: number[] = [];
+      ledger.log.eachSince(from, (row) => ids.push(ledger.rows.id[row] as number));
+      return ids;
+    };
+    // fails when eachSince does not ask whether an entry is the last of its row
+    expect([visited(0), visited(1), visited(4), visited(5)]).toEqual([[2, 1, 3], [1, 3], [3], []]);
+    await ledger.tick(NOW_MS + MINUTE_MS);
+    expect([visited(0), ledger.reach]).toEqual([[2, 1], 5]);
+  });
+});
+
 describe('ready', () => {
   it('is when each source has told everything once, also when that is nothing, and it is told', async () => {
     const ledger = new Ledger({ sources: 2 });

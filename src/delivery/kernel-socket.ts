@@ -210,8 +210,8 @@ const ackedInfo = Buffer.alloc(TCP_INFO_BYTES_ACKED);
  * import net from 'node:net';
  *
  * net.createServer((socket) => {
- *   const acked = bytesAcked(socket);
- *   if (acked !== undefined) console.log(acked >= socket.bytesWritten); // true: nothing was written yet
+ *   const isReceived = (bytesAcked(socket) ?? -1) >= socket.bytesWritten;
+ *   socket.end(isReceived ? 'nothing is on its way' : 'something is, or nobody knows');
  * });
  */
 export function bytesAcked(socket: Socket, system: SocketOptions = linux): number | undefined {

@@ -93,6 +93,18 @@ const NOTHING = -1;
  * it, and needs no kernel. The PING waits for the next sweep, because a client that leaves after its one response would else
  * find it unread in its buffer, and reset the connection instead of closing it. The kernel is asked only where no PING
  * can answer: the client leaves, or comes again before that.
+ *
+ * @example
+ * import http from 'node:http';
+ *
+ * const server = http.createServer();
+ * const context = { rawSockets: trackRawSockets(server), receipts: new Receipts() };
+ * server.on('request', (req, res) => {
+ *   const exchange = exchangeOf(req, res, context);
+ *   exchange.onReceived((received) => console.log(received ? 'go on from here' : 'send it again'));
+ *   exchange.reply(200, {}, 'news');
+ * });
+ * console.log(context.receipts.pending, context.receipts.lingering); // 0 0
  */
 export class Receipts {
   readonly #clock: Clock;

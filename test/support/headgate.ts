@@ -62,7 +62,8 @@ export async function startHeadgate(options: HeadgateOptions = {}): Promise<Head
   const child = new LineProcess({
     command: process.execPath,
     args: [MAIN, 'serve', ...(await configArgs(options)), ...(options.args ?? [])],
-    ...(options.env === undefined ? {} : { env: options.env }),
+    // many run side by side: none may take the port that the next one wants
+    env: { HEADGATE_ADMIN: '127.0.0.1:0', ...options.env },
   });
   const listening = await child.waitFor('the log line "listening"', (line) => line['msg'] === 'listening', {
     msMax: START_MS_MAX,

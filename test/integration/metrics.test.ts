@@ -1,0 +1,207 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { Collector } from '../support/collector.ts';
+import { type Headgate, startHeadgate } from '../support/headgate.ts';
+
+const SDK_KEY = 'sdk-00000000-1111-2222-3333-444444444444';
+const ENV_ID = '507f1f77bcf86cd799439011';
+const WAIT_MS = 15_000;
+/** A process is started in each, on a machine that may be busy. */
+const TEST_MS_MAX = 60_000;
+
+const flagsPath = join(mkdtempSync(join(tmpdir(), 'headgate-metrics-')), 'flags.json');
+writeFileSync(flagsPath, JSON.stringify({ flags: { one: { key: 'one', version: 1, on: true } }, segments: {} }));
+const FLAGS = {
+  sources: [{ type: 'file', name: 'production', paths: [flagsPath], sdkKey: SDK_KEY, envId: ENV_ID }],
+};
+
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close();
+});
+
+async function start(config: object, env: Record<string, string> = {}): Promise<Headgate> {
+  const headgate = await startHeadgate({ config: { server: { drainDelay: 0 }, flags: FLAGS, ...config }, env });
+  closing.push(() => headgate.stop());
+  await headgate.waitForLog('environment loaded');
+  return headgate;
+}
+
+async function adminOf(headgate: Headgate): Promise<string> {
+  const { port } = await headgate.waitForLog('admin listening');
+  return `http://127.0.0.1:${String(port)}`;
+}
+
+/** The value of one series. */
+function valueOf(text: string, series: string): number | undefined {
+  const line = text.split('\n').find((each) => each.startsWith(`${series} `));
+  return line === undefined ? undefined : Number(line.slice(series.length));
+}
+
+async function metricsOf(headgate: Headgate): Promise<string> {
+  const response = await fetch(`${await adminOf(headgate)}/metrics`);
+  expect([response.status, response.headers.get('content-type')]).toEqual([
+    200,
+    'text/plain; version=0.0.4; charset=utf-8',
+  ]);
+  return await response.text();
+}
+
+async function poll(headgate: Headgate, path: string): Promise<string> {
+  const headers = { authorization: SDK_KEY, 'user-agent': 'GoClient/7.14.6', 'accept-encoding': 'identity' };
+  const response = await fetch(headgate.url + path, { headers });
+  return await response.text();
+}
+
+describe('the metrics of a relay', { timeout: TEST_MS_MAX }, () => {
+  it('tell what it did, before and after', async () => {
+    const headgate = await start({});
+    const before = await metricsOf(headgate);
+    expect(valueOf(before, 'headgate_admission_admitted_total')).toBe(0);
+    expect(valueOf(before, 'headgate_environment_items{tenant="production"}')).toBe(1);
+    expect(before).not.toContain('http_server_request_duration_seconds_count');
+
+    const full = await poll(headgate, '/sdk/poll');
+    const basis = /"state":"([\w.-]+)"/.exec(full)?.[1] ?? '';
+    const small = await poll(headgate, `/sdk/poll?basis=${basis}`);
+    await poll(headgate, '/sdk/flags/one');
+    const leaving = new AbortController();
+    closing.push(() => leaving.abort());
+    await fetch(`${headgate.url}/all`, { headers: { authorization: SDK_KEY }, signal: leaving.signal });
+
+    const after = await vi.waitFor(async () => {
+      const text = await metricsOf(headgate);
+      expect(valueOf(text, 'headgate_admission_admitted_total')).toBe(2);
+      expect(valueOf(text, 'headgate_streams{tenant="production"}')).toBe(1);
+      return text;
+    }, WAIT_MS);
+    const series = (route: string, status: string): string =>
+      `http_server_request_duration_seconds_count{http_request_method="GET",http_route="${route}",http_response_status_code="${status}"}`;
+    expect(valueOf(after, series('/sdk/poll', '200'))).toBe(2);
+    expect(valueOf(after, series('/sdk/flags/:key', '200'))).toBe(1);
+    expect(valueOf(after, 'http_server_active_requests')).toBe(1);
+    const flow = 'front="flags",tenant="production",route="/sdk/poll"';
+    expect(valueOf(after, `headgate_deliveries_total{${flow},copy="full",outcome="completed"}`)).toBe(1);
+    expect(valueOf(after, `headgate_small_answers_total{${flow},copy="current"}`)).toBe(1);
+    expect(valueOf(after, 'headgate_saved_bytes_total{front="flags"}')).toBe(full.length - small.length);
+    expect(valueOf(after, 'launchdarkly_relay_init_admitted_total')).toBe(2);
+    expect(valueOf(after, 'process_resident_memory_bytes')).toBeGreaterThan(1e7);
+    expect(after).not.toContain(SDK_KEY.slice(-12));
+    expect(after).not.toContain(ENV_ID);
+  });
+
+  it('are where health and status are as well', async () => {
+    const headgate = await start({});
+    const admin = await adminOf(headgate);
+    for (const path of ['/health/live', '/health/ready', '/status']) {
+      expect((await fetch(admin + path)).status).toBe(200);
+    }
+    expect((await fetch(`${headgate.url}/metrics`)).status).toBe(404);
+  });
+
+  it('want the token that is set, but for the page that is open', async () => {
+    const headgate = await start({ admin: { token: 's3cret', openMetrics: true } });
+    const admin = await adminOf(headgate);
+    expect((await fetch(`${admin}/status`)).status).toBe(401);
+    expect((await fetch(`${admin}/status`, { headers: { authorization: 'Bearer s3cret' } })).status).toBe(200);
+    expect((await fetch(`${admin}/metrics`)).status).toBe(200);
+  });
+
+  it("are as open as the vendor's exporter, with its old names, where that is asked for", async () => {
+    const port = await freePort();
+    const headgate = await startHeadgate({
+      env: {
+        PORT: String(await freePort()),
+        LD_ENV_x: 'sdk-x',
+        USE_PROMETHEUS: '1',
+        PROMETHEUS_PORT: String(port),
+        HEADGATE_ADMIN: '',
+      },
+    });
+    closing.push(() => headgate.stop());
+    const { host } = await headgate.waitForLog('admin listening');
+    expect(host).toBe('*');
+    const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+    expect(text).toContain('headgate_admission_held');
+    expect((await fetch(`http://127.0.0.1:${port}/status`)).status).toBe(403);
+  });
+
+  it('cost one line when their port is taken, and nothing else', async () => {
+    const taken = createServer();
+    await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
+    closing.push(() => taken.close());
+    const address = `127.0.0.1:${(taken.address() as AddressInfo).port}`;
+    const headgate = await start({}, { HEADGATE_ADMIN: address });
+    const isError = ({ level }: Headgate['logs'][number]): boolean => level === 50;
+    await vi.waitFor(() => expect(headgate.logs.filter(isError)).toHaveLength(1), WAIT_MS);
+    expect(headgate.logs.find(isError)?.['msg']).toMatch(/^Cannot listen on 127\.0\.0\.1:\d+: .*HEADGATE_ADMIN/);
+    expect(await poll(headgate, '/sdk/flags/one')).toContain('"one"');
+  });
+});
+
+/** A port that nobody has. Something else may take it before it is used: very rarely. */
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+describe('a collector', { timeout: TEST_MS_MAX }, () => {
+  it('gets metrics and a trace of each delivery', async () => {
+    const collector = await Collector.start();
+    closing.push(() => collector.close());
+    const headgate = await start(
+      {},
+      {
+        OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+        OTEL_METRIC_EXPORT_INTERVAL: '200',
+        OTEL_BSP_SCHEDULE_DELAY: '100',
+        OTEL_SERVICE_NAME: 'relay-7',
+      },
+    );
+    await headgate.waitForLog('sending to an OpenTelemetry collector');
+    await poll(headgate, '/sdk/flags');
+    const root = await vi.waitFor(() => {
+      const found = collector.spans.find(({ parentSpanId = '' }) => parentSpanId === '');
+      if (found === undefined) throw new Error('no span yet');
+      return found;
+    }, WAIT_MS);
+    expect(root.name).toBe('delivery full');
+    expect(JSON.stringify(root.attributes)).toContain('{"key":"headgate.environment","value":{"stringValue":');
+    const children = collector.spans.filter(({ parentSpanId }) => parentSpanId === root.spanId);
+    expect(children.map(({ name }) => name)).toEqual(['wait', 'send']);
+    expect(children.at(-1)?.endTimeUnixNano).toBe(root.endTimeUnixNano);
+    expect(Math.abs(Number(root.endTimeUnixNano) / 1e6 - Date.now())).toBeLessThan(60_000);
+
+    await vi.waitFor(() => {
+      const admitted = collector.metrics.find(({ name }) => name === 'headgate.admission.admitted');
+      expect(admitted?.sum?.dataPoints).toMatchObject([{ asDouble: 1 }]);
+    }, WAIT_MS);
+    const named = new Map(collector.metrics.map((metric) => [metric.name, metric]));
+    expect(named.get('headgate.admission.wait')).toMatchObject({
+      unit: 's',
+      histogram: { dataPoints: [{ count: 1, explicitBounds: expect.arrayContaining([0.001, 30]) }] },
+    });
+    expect(named.get('headgate.admission.held')?.gauge?.dataPoints).toHaveLength(1);
+    expect([...collector.resources].every((resource) => resource.includes('relay-7'))).toBe(true);
+  });
+
+  it('that is not there is warned about, and holds nothing up', async () => {
+    const headgate = await start({
+      otlp: { endpoint: `http://127.0.0.1:${await freePort()}`, interval: '1s' },
+    });
+    await vi.waitFor(() => {
+      expect(headgate.logs.some(({ level, msg }) => level === 40 && String(msg).startsWith('OpenTelemetry: '))).toBe(
+        true,
+      );
+    }, 20_000);
+    expect(await poll(headgate, '/sdk/flags/one')).toContain('"one"');
+    expect(await headgate.stop()).toBe(0);
+  });
+});

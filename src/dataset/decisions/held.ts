@@ -1,8 +1,11 @@
 import { assert } from '../../kernel/index.ts';
 
-/** Where pages count the bytes that only copies keep alive. */
+/** Where pages count their bytes. */
 export interface Meter {
+  /** Those that only copies keep alive. */
   pinnedBytes: number;
+  /** Those that stand on a shelf, once for all answers that share them. */
+  shelvedBytes: number;
 }
 
 /**

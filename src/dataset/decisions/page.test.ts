@@ -20,7 +20,7 @@ afterEach(() => {
 });
 
 function makeMeter(): { meter: Meter; rules: PageRules } {
-  const meter = { pinnedBytes: 0 };
+  const meter = { pinnedBytes: 0, shelvedBytes: 0 };
   return { meter, rules: { meter, granularityMs: 1000, gzipGranularityMs: 5000, gzipLevel: 6 } };
 }
 

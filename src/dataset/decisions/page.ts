@@ -163,11 +163,12 @@ export class Page {
   }
 
   #count(editions: number, shelved: number): void {
-    const before = this.#pinned;
+    const { meter } = this.#rules;
+    const [wasPinned, wasShelved] = [this.#pinned, this.#shelved > 0];
     this.#editions += editions;
     this.#shelved += shelved;
-    if (before === this.#pinned) return;
-    this.#rules.meter.pinnedBytes += before ? -this.#heldBytes : this.#heldBytes;
+    if (wasPinned !== this.#pinned) meter.pinnedBytes += wasPinned ? -this.#heldBytes : this.#heldBytes;
+    if (wasShelved !== this.#shelved > 0) meter.shelvedBytes += wasShelved ? -this.#heldBytes : this.#heldBytes;
   }
 
   #secondsOf(): (untilMs: number, nowMs: number) => number {
@@ -215,6 +216,8 @@ export class Page {
     const before = this.#heldBytes;
     this.#block?.replace();
     this.#block = block;
-    if (this.#pinned) this.#rules.meter.pinnedBytes += this.#heldBytes - before;
+    const { meter } = this.#rules;
+    if (this.#pinned) meter.pinnedBytes += this.#heldBytes - before;
+    if (this.#shelved > 0) meter.shelvedBytes += this.#heldBytes - before;
   }
 }

@@ -21,17 +21,20 @@ export interface Made {
   release(): void;
 }
 
-/** How long and how many. */
+/** How long, how many, and how large. */
 export interface ShelfOptions {
   readonly clock: Clock;
   readonly idleMs: number;
   readonly placesMax: number;
+  readonly bytesMax: number;
+  /** What all that stands here takes now. */
+  readonly bytes: () => number;
 }
 
 /**
  * The newest edition of each kind of answer, for as long as somebody asks for it.
  *
- * Beyond `placesMax` the one that was not asked for longest goes, and so does whatever nobody asked for in `idleMs`. Copies
+ * Beyond `placesMax` and `bytesMax` the one that was not asked for longest goes, down to one; and so does whatever nobody asked for in `idleMs`. Copies
  * that are still out keep what they need.
  */
 export class Shelf {
@@ -70,7 +73,7 @@ export class Shelf {
     place.edition = edition;
     edition.shelve();
     before?.unshelve();
-    this.#evict();
+    this.#evict(place);
   }
 
   /** Drops editions that can never be given out again. */
@@ -112,10 +115,10 @@ export class Shelf {
     return place;
   }
 
-  #evict(): void {
+  #evict(newest: Place): void {
     for (const [key, place] of this.#places) {
-      if (this.#places.size <= this.#o.placesMax) return;
-      if (place.flight === undefined) this.#remove(key, place);
+      if (this.#places.size <= this.#o.placesMax && this.#o.bytes() <= this.#o.bytesMax) return;
+      if (place.flight === undefined && place !== newest) this.#remove(key, place);
     }
   }
 

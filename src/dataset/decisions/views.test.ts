@@ -819,4 +819,44 @@ describe('views', () => {
     (await views.full(b, DEDUP)).release();
     expect(exclusive).toHaveBeenCalledTimes(5);
   });
+
+  // fails when the bytes are not looked at, and when compressed ones are not among them: answers for as many filters as
+  // there may be would each be as large as all decisions
+  it('are bounded in bytes, what they share counted once; the newest stays whatever its size', async () => {
+    const { views } = await worldWith(many(2000), { shelfBytesMax: 1_000_000 });
+    const without = (word: string): Filter => ({ ...ENFORCED, scenariosNotContaining: [`not ${word}`] });
+    const ask = async (word: string): Promise<void> => {
+      const copy = await views.full(without(word), DEDUP);
+      await wireOf(copy, 'gzip');
+      copy.release();
+    };
+    await ask('a');
+    const one = views.shelvedBytes;
+    expect(one).toBeGreaterThan(2000 * 150);
+    for (const word of ['b', 'c', 'd', 'e', 'f', 'g']) await ask(word);
+    expect(views.shelvedBytes).toBeLessThan(1_000_000 + one);
+    expect(views.size).toBeGreaterThan(1);
+    const small = await worldWith(many(2000), { shelfBytesMax: 1 });
+    for (const word of ['a', 'b']) (await small.views.full(without(word), DEDUP)).release();
+    expect(small.views.size).toBe(1);
+    await small.ledger.patch(
+      0,
+      { added: many(2001).slice(2000), removedIds: [] },
+      { nowMs: small.wall.now(), toleranceMs: 0 },
+    );
+    const copy = await small.views.full(without('b'), DEDUP);
+    expect([small.views.size, copy.added]).toEqual([1, 2001]);
+    copy.release();
+  });
+
+  it('count no bytes once they are dropped', async () => {
+    const { views, clock } = await worldWith(many(500));
+    const copy = await views.full(ENFORCED, DEDUP);
+    await wireOf(copy, 'gzip');
+    expect(views.shelvedBytes).toBeGreaterThan(500 * 150);
+    clock.advance(60_000);
+    expect([views.size, views.shelvedBytes]).toEqual([0, 0]);
+    copy.release();
+    expect([views.shelvedBytes, views.pinnedBytes]).toEqual([0, 0]);
+  });
 });

@@ -33,6 +33,11 @@ export interface ViewsOptions {
   readonly idleMs?: number;
   /** How many kinds of answers have pages at the same time. Default 16. */
   readonly viewsMax?: number;
+  /**
+   * How many bytes of pages are kept for whoever asks next; one answer is, whatever its size. Default 256 MiB: some ten
+   * answers of 100,000 decisions, compressed and not.
+   */
+  readonly shelfBytesMax?: number;
   /** A delta, list or bound answer below this is made for the moment, without pages. Default 256 KiB. */
   readonly smallBytesMax?: number;
   /** How many log entries are looked at within a call; more are looked at in slices. Default 2,048, about a millisecond. */
@@ -59,6 +64,7 @@ const GONE_AT_ONCE = 50_000;
 /** A view of which more than an eighth changed is made anew. */
 const CHANGED_SHARE = 8;
 const CHANGED_MIN = 512;
+const SHELF_BYTES_MAX = 256 * 1024 * 1024;
 /** Set back further than this, the wall clock makes durations longer than pages have room for. */
 const SET_BACK_MS_MAX = 600_000;
 
@@ -72,10 +78,13 @@ const SET_BACK_MS_MAX = 600_000;
  * ```
  *
  * @example
- * const views = new Views(ledger, { wallNow: Date.now });
+ * const ledger = new Ledger();
+ * const views = new Views(ledger, { wallNow: () => 0 });
  * const copy = await views.full(ENFORCED, { dedup: true });
  * const payload = copy.payload('identity');
- * for (let group = await payload.next(); group !== undefined; group = await payload.next()) console.log(group.length);
+ * for (let group = await payload.next(); group !== undefined; group = await payload.next()) {
+ *   console.log(Buffer.concat(group).toString()); // {"new": [], "deleted": []}
+ * }
  * payload.release();
  * copy.release();
  */
@@ -86,7 +95,7 @@ export class Views {
   readonly #memo = new Memo();
   readonly #filterKeys = new WeakMap<Filter, string>();
   readonly #matchers = new WeakMap<Filter, Matches>();
-  readonly #meter = { pinnedBytes: 0 };
+  readonly #meter = { pinnedBytes: 0, shelvedBytes: 0 };
   readonly #pageRules: PageRules;
   readonly #copyRules: CopyRules;
   readonly #pages: { readonly fullBytes: number; readonly fullItems: number };
@@ -108,12 +117,23 @@ export class Views {
     this.#smallBytesMax = o.smallBytesMax ?? SMALL_BYTES_MAX;
     this.#entriesAtOnceMax = o.entriesAtOnceMax ?? ENTRIES_AT_ONCE_MAX;
     const clock = o.clock ?? systemClock;
-    this.#shelf = new Shelf({ clock, idleMs: o.idleMs ?? 30_000, placesMax: o.viewsMax ?? 16 });
+    this.#shelf = new Shelf({
+      clock,
+      idleMs: o.idleMs ?? 30_000,
+      placesMax: o.viewsMax ?? 16,
+      bytesMax: o.shelfBytesMax ?? SHELF_BYTES_MAX,
+      bytes: () => this.#meter.shelvedBytes,
+    });
   }
 
   /** Bytes of pages that nobody is given any more, and that only copies and deliveries keep alive. */
   get pinnedBytes(): number {
     return this.#meter.pinnedBytes;
+  }
+
+  /** Bytes of pages that are kept for whoever asks next. */
+  get shelvedBytes(): number {
+    return this.#meter.shelvedBytes;
   }
 
   /** Kinds of answers that have pages now. */
@@ -305,9 +325,20 @@ export class Views {
 
   #touchedSince(offset: number): Iterable<number> {
     const { rows, log } = this.#ledger;
-    const groups = new Set<number>();
-    log.eachSince(offset, (row) => groups.add(rows.group[row]!));
-    return groups;
+    const { group, groupHead } = rows;
+    if (this.#ledger.entriesSince(offset) <= this.#entriesAtOnceMax) {
+      const groups = new Set<number>();
+      log.eachSince(offset, (row) => groups.add(group[row]!));
+      return groups;
+    }
+    // all of it is one step: a set of 500,000 would take a tenth of a second
+    const isFound = new Uint8Array(groupHead.length);
+    const found: number[] = [];
+    log.eachSince(offset, (row) => {
+      if (isFound[group[row]!] === 0) found.push(group[row]!);
+      isFound[group[row]!] = 1;
+    });
+    return found;
   }
 
   #groupsOf(filter: Filter): readonly number[] {

@@ -177,7 +177,8 @@ describe.each(TRANSPORTS)('the memory of pieces, over %s,', (transport) => {
     const expected = everything();
     await until('the end', () => client.bytes >= expected.byteLength);
     await settled();
-    expect(stalls).toBeGreaterThan(2);
+    // once at least: when the client has read nothing yet, our kernel is full long before the end
+    expect(stalls).toBeGreaterThan(0);
     expect(reports).toMatchObject([{ outcome: 'completed', bytes: expected.byteLength }]);
     expect(client.body().equals(expected)).toBe(true);
   });

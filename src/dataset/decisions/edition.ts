@@ -3,7 +3,7 @@ import { type GzipBlock, storedBlock } from '../gzip.ts';
 import { Page } from './page.ts';
 
 /** Text between pages, in both encodings. */
-export class Fixed {
+class Fixed {
   readonly bytes: Uint8Array;
   readonly block: GzipBlock;
 
@@ -14,7 +14,7 @@ export class Fixed {
 }
 
 /** What an answer is written from, in order. */
-export type Step = Page | Fixed;
+type Step = Page | Fixed;
 
 const COMMA = new Fixed(',');
 const NEW = new Fixed('{"new": [');

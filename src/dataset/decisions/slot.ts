@@ -49,7 +49,7 @@ export function secondsSince(untilMs: number, nowMs: number): number {
  * An hour more than it needs: when the wall clock is set back, it goes up.
  *
  * @example
- * console.log(slotBytes(4 * 3600)); // 8, as in 4h59m59s
+ * console.log(slotBytes(4 * 3600)); // 8
  */
 export function slotBytes(seconds: number): number {
   const digits = digitsOf(Math.floor(Math.abs(seconds) / HOUR_S) + 1);
@@ -69,7 +69,7 @@ export function slotBytes(seconds: number): number {
  * @example
  * const bytes = Buffer.alloc(9);
  * writeSlot(bytes, 0, 8, 3599);
- * console.log(bytes.toString()); // 59m59s"  (and two spaces)
+ * console.log(bytes.toString().replaceAll(' ', '_')); // 59m59s"__
  */
 export function writeSlot(into: Uint8Array, at: number, width: number, seconds: number): void {
   let end = writeDuration(into, at, fitted(seconds, width));

@@ -658,16 +658,16 @@ describe('live answers', () => {
     expect(views.find(filter)).toBe('null');
   });
 
+  // fails when only some of the digits are looked at, as when keys have 32 bits
   it('are sorted by end, however far apart ends are', async () => {
     const ends = fc.array(fc.integer({ min: 1, max: 8 * 10 ** 15 }), { minLength: 1, maxLength: 50 });
     await fc.assert(
       fc.asyncProperty(ends, async (untils) => {
         const { views } = await worldWith(untils.map((untilMs, at) => decision(at, { untilMs })));
-        const span = Math.max(...untils) - Math.min(...untils);
         const items = JSON.parse(await bodyOf(await views.list(ANY))) as Shown[];
         const sorted = idsOf(items).map((id) => untils[id] as number);
         expect(items).toHaveLength(untils.length);
-        sorted.forEach((end, at) => expect((sorted[at - 1] ?? 0) - end).toBeLessThanOrEqual(span / 2 ** 31));
+        expect(sorted).toEqual(untils.toSorted((a, b) => a - b));
       }),
       { numRuns: 50 },
     );

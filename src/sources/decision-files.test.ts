@@ -1,4 +1,4 @@
-import { mkdtempSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdtempSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -230,6 +230,29 @@ describe('files of decisions', () => {
     expect(files.status()).toMatchObject({ state: 'stale', ageMs: 500, decisions: 1 });
   });
 
+  // Fails when the second look at the file in readInto is removed.
+  it('that are written to while they are read are read again', async () => {
+    kit.write('a.txt', '192.0.2.1\n');
+    const begin = kit.ledger.begin.bind(kit.ledger);
+    kit.ledger.begin = (...args) => {
+      kit.ledger.begin = begin;
+      const full = begin(...args);
+      const add = full.add.bind(full);
+      full.add = (decision) => {
+        appendFileSync(kit.path('a.txt'), '192.0.2.2\n');
+        add(decision);
+      };
+      return full;
+    };
+    expect(await kit.open('a.txt').start()).toBe(false);
+    expect(kit.failures.map(({ message }) => message)).toEqual([
+      expect.stringMatching(/a\.txt: it was changed while it was read$/),
+    ]);
+    expect(kit.ledger.offset).toBe(0);
+    await kit.look('the file', () => kit.reports.length === 1);
+    expect(kit.values).toEqual(['192.0.2.1', '192.0.2.2']);
+  });
+
   it('that list nothing, and say so, lift every ban', async () => {
     kit.write('a.txt', '192.0.2.1\n');
     kit.write('a.json', '[{"value":"192.0.2.2"}]');
@@ -370,7 +393,7 @@ describe('a decision without a duration of its own', () => {
 });
 
 describe('many decisions', () => {
-  it('are read while the event loop turns', async () => {
+  it('are read while the event loop turns', { timeout: 30_000 }, async () => {
     const lines = Array.from({ length: 30_000 }, (_, at) => `10.${at >> 16}.${(at >> 8) & 255}.${at & 255} ; SBL${at}`);
     kit.write('a.txt', lines.join('\n'));
     let turned = 0;

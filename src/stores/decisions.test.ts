@@ -73,7 +73,7 @@ class HeldStore implements Store {
     const all: Write[] = [];
     for (const write of writes) {
       all.push(write);
-      if (this.slow) await turns();
+      if (this.slow) await turns(7);
     }
     await this.#gate;
     if (this.failure !== undefined) throw new Failure('HG_STORE', this.failure);

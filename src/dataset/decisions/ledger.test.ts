@@ -104,8 +104,9 @@ describe('a full copy', () => {
     const simulated = { simulated: true };
     await load(ledger, [ban(1, 'a'), ban(2, 'b'), ban(3, 'c', simulated)], { simulatedToo: true });
     const enforced = ledger.begin(0, { toleranceMs: 0 });
-    for (const decision of [ban(2, 'b'), ban(2, 'b'), ban(4, 'd')]) enforced.add(decision);
-    expect(enforced.summary()).toEqual({ held: 2, kept: 1, added: 1, missing: 1 });
+    for (const decision of [ban(2, 'b'), ban(2, 'b'), ban(3, 'c'), ban(4, 'd')]) enforced.add(decision);
+    // 3 is held as one that such a copy does not tell about
+    expect(enforced.summary()).toEqual({ held: 2, kept: 1, added: 2, missing: 1 });
     const all = ledger.begin(0, { toleranceMs: 0, simulatedToo: true });
     for (const decision of [ban(2, 'b'), ban(3, 'c', simulated)]) all.add(decision);
     expect(all.summary()).toEqual({ held: 3, kept: 2, added: 0, missing: 1 });
@@ -164,6 +165,9 @@ describe('a full copy', () => {
     await load(ledger, [ban(1, 'b', { origin: 'CAPI' })]);
     expect(told(ledger, 2, { ...ANY, origins: ['cscli'] })).toEqual({ fresh: [], gone: [1] });
     expect(ledger.tombstones).toBe(2);
+    // nor one that is enforced what is only recorded
+    await load(ledger, [ban(1, 'b', { origin: 'CAPI', simulated: true })]);
+    expect(told(ledger, 3, { ...ANY, simulated: false })).toEqual({ fresh: [], gone: [1] });
   });
 });
 
@@ -227,7 +231,16 @@ describe('a commit', () => {
       const ends = liveRows(ledger).reduce((sum, row) => sum + (rows.untilMs[row] as number) - NOW_MS, 0);
       const touched = liveRows(ledger).reduce((sum, row) => sum + (rows.touched[row] as number), 0);
       const { fresh, gone } = deltaOf(ledger, ANY, { dedup: true, from: 1 });
-      return JSON.stringify([offset, count, liveRows(ledger).length, ends, touched, fresh.length, gone.length]);
+      return JSON.stringify([
+        offset,
+        count,
+        liveRows(ledger).length,
+        ends,
+        touched,
+        fresh.length,
+        gone.length,
+        ledger.entriesSince(1),
+      ]);
     };
     const seen = new Set([state()]);
     // each look at the clock says that the slice is over, so that readers get a turn wherever they can
@@ -305,6 +318,25 @@ describe('the log', () => {
     expect([visited(0), visited(1), visited(4), visited(5)]).toEqual([[2, 1, 3], [1, 3], [3], []]);
     await ledger.tick(NOW_MS + MINUTE_MS);
     expect([visited(0), ledger.reach]).toEqual([[2, 1], 5]);
+  });
+});
+
+describe('the log when it is made anew', () => {
+  it('keeps the last entry of each row, also of one whose later end is held back', async () => {
+    const ledger = new Ledger({ random: () => 0.999 });
+    const list = (firstId: number, count: number, minutes: number): Decision[] =>
+      Array.from({ length: count }, (_, at) => ban(firstId + at, `v${firstId + at}`, inMinutes(minutes)));
+    await load(ledger, [...list(0, 300, 100), ...list(300, 400, 100)]);
+    await patch(ledger, list(0, 300, 200));
+    for (let minutes = 90; minutes > 20; minutes -= 10) await patch(ledger, list(300, 400, minutes));
+    expect(ledger.entriesSince(0)).toBe(700 + 300 + 7 * 400);
+    await ledger.tick(NOW_MS);
+    expect(ledger.entriesSince(0)).toBe(700);
+    const visited = new Set<number>();
+    ledger.log.eachSince(1, (row) => visited.add(row));
+    // fails when `gather` keeps entries by `touched`
+    expect(visited.size).toBe(700);
+    expect([ledger.entriesSince(2), ledger.entriesSince(ledger.offset)]).toEqual([400, 0]);
   });
 });
 

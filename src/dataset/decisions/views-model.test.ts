@@ -88,7 +88,8 @@ describe('readers of any answer', () => {
         const world = new World(o);
         for (const each of commands) await world.run(each);
         await world.end();
-        expect(world.views.pinnedBytes).toBe(0);
+        // a page that was being compressed ahead, for a reader that left, is held until that is done
+        await vi.waitFor(() => expect(world.views.pinnedBytes).toBe(0));
       }),
       { numRuns: RUNS },
     );

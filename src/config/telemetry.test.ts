@@ -106,6 +106,18 @@ describe("the vendor's Prometheus exporter", () => {
     expect(config?.admin).toMatchObject({ host: '127.0.0.1', port: 1, openMetrics: true, relay8Prefix: 'relay' });
   });
 
+  // Fails when the check of `adminHost` in `applyVendorPrometheus` is removed.
+  it('leaves the address of our own file alone', async () => {
+    const { config } = await loadConfig({
+      file: 'hg.yaml',
+      readFile: async () => `${SOURCE}admin: { host: 127.0.0.2 }\n`,
+      env: { USE_PROMETHEUS: '1', PROMETHEUS_PORT: '9031' },
+      fromEnv: true,
+      machine: MACHINE,
+    });
+    expect(config?.admin).toMatchObject({ host: '127.0.0.2', port: 9031, openMetrics: true });
+  });
+
   it('tells a prefix and a port that no exporter could have', async () => {
     const errors = errorsOf(await fromEnv({ USE_PROMETHEUS: '1', PROMETHEUS_PREFIX: 'a-b', PROMETHEUS_PORT: '70000' }));
     expect(errors).toEqual([

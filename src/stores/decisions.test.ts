@@ -255,6 +255,41 @@ describe('a commit', () => {
     await keeper.close();
   });
 
+  // Fails when `flush` does not wait for the write in progress before it writes.
+  it('that comes while another is written is flushed too', async () => {
+    const kit = new Kit();
+    const ledger = new Ledger();
+    const keeper = await kit.keep(ledger);
+    const open = kit.store.hold();
+    await pull(ledger, [decision(1)]);
+    await kit.pass(0);
+    await pull(ledger, [decision(2)]);
+    const flushed = keeper.flush();
+    open();
+    await flushed;
+    expect(keeper.storedOffset).toBe(2);
+    await keeper.close();
+  });
+
+  it('is not listened to any more once the keeper was closed', async () => {
+    const kit = new Kit();
+    const ledger = new Ledger();
+    let listeners = 0;
+    const subscribe = ledger.subscribe.bind(ledger);
+    ledger.subscribe = (listener) => {
+      const end = subscribe(listener);
+      listeners++;
+      return () => {
+        listeners--;
+        end();
+      };
+    };
+    const keeper = await kit.keep(ledger);
+    expect(listeners).toBe(1);
+    await keeper.close();
+    expect(listeners).toBe(0);
+  });
+
   it('that is stored can be waited for', async () => {
     const kit = new Kit();
     const ledger = new Ledger();
@@ -295,8 +330,15 @@ describe('cursors and keys', () => {
     ]);
     expect(await contentOf(kit.store, 'decision-keys')).toEqual([['k', 'good']]);
     keeper.cursors.delete('a');
+    await kit.pass(200);
+    // nothing is written twice
+    expect(kit.store.done[1]?.map(({ table, key }) => [table, key])).toEqual([
+      ['decision-cursors', 'a'],
+      ['decision-meta', 'state'],
+    ]);
     keeper.cursors.delete('never there');
     await kit.pass(200);
+    expect(kit.store.attempts).toBe(2);
     expect(await contentOf(kit.store, 'decision-cursors')).toEqual([['b', '2']]);
     await keeper.close();
   });
@@ -489,13 +531,17 @@ describe('a store that fails', () => {
   it('is given up after a day of commits, which are not held for ever', async () => {
     const kit = new Kit();
     let listener: (commit: Commit) => void = () => {};
+    let unsubscribed = 0;
     const ledger = {
       offset: 0,
       reach: 0,
       exclusive: <T>(work: () => Promise<T>) => work(),
       subscribe: (run: (commit: Commit) => void) => {
         listener = run;
-        return () => {};
+        return () => {
+          listener = () => {};
+          unsubscribed++;
+        };
       },
       restore: async () => {},
     };
@@ -513,6 +559,7 @@ describe('a store that fails', () => {
       'Cannot keep decisions: the store has failed for 86400 commits; it is left as it is until the next start',
     ]);
     kit.store.failure = undefined;
+    expect(unsubscribed).toBe(1);
     commit();
     keeper.cursors.set('a', Buffer.from('1'));
     await kit.pass(100_000);

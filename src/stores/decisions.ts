@@ -195,7 +195,6 @@ export class DecisionKeeper {
   }
 
   #take(commit: Commit): void {
-    if (this.#gaveUp) return;
     this.#commits.push(commit);
     if (this.#commits.length > COMMITS_MAX) this.#giveUp();
     else if (this.#failure === undefined) this.#wakeAfter(0);
@@ -284,7 +283,6 @@ export class DecisionKeeper {
     this.#storedOffset = offset;
     const failed = this.#failure !== undefined;
     this.#failure = undefined;
-    this.#retryMs = RETRY_MS_MIN;
     this.#answer(true);
     if (failed) this.#options.onRecovery?.();
   }
@@ -303,6 +301,7 @@ export class DecisionKeeper {
 
   #giveUp(): void {
     this.#gaveUp = true;
+    this.#unsubscribe();
     this.#commits = [];
     this.#timer?.cancel();
     this.#answer(false);

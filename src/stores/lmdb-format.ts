@@ -194,6 +194,7 @@ export class Unpacker {
         return;
       }
       const head = key.subarray(0, -HASH_BYTES);
+      // no more is held back than begins alike
       if (!head.equals(this.#head)) this.#release(entries);
       this.#head = Buffer.from(head);
       const whole = wholeKeyOf(framed);

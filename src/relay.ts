@@ -257,6 +257,8 @@ async function makeServer(
       ...(host === undefined ? {} : { host }),
       ...(watched === undefined ? {} : { tls: watched.tls }),
       clock,
+      // what may not be loaded for the mark is not loaded to ask for receipts either
+      askKernel: config.limits.lowWaterMarkBytes !== undefined,
       onFailure: (error, path) => log.error({ err: error, path }, 'request failed'),
     },
     routes,

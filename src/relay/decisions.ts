@@ -62,6 +62,7 @@ export class DecisionsService implements Service {
       wallNow: Date.now,
       granularityMs: decisions.granularityMs,
       pageItemsMax: decisions.pageItemsMax,
+      shelfBytesMax: shelfBytes(config.machine.memoryLimitBytes),
       clock: shared.clock,
     });
     const { sources, upstreams } = await openSources(shared, ledger);
@@ -126,6 +127,14 @@ export class DecisionsService implements Service {
         });
     });
   }
+}
+
+/** Answers that are kept for the next who asks the same: a few filters with their pages, or one in a small container. */
+const SHELF_BYTES_MAX = 256 * 1024 * 1024;
+const SHELF_SHARE = 4;
+
+function shelfBytes(memoryLimitBytes: number): number {
+  return Math.min(SHELF_BYTES_MAX, Math.floor(memoryLimitBytes / SHELF_SHARE));
 }
 
 interface Parts {

@@ -2,7 +2,7 @@ import http from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
 import { type Admin, type AdminOptions, openAdmin } from './admin.ts';
 import { requested } from './requests.ts';
-import type { Route } from './routes.ts';
+import type { Route } from './route.ts';
 
 const routes = ['/metrics', '/status'].map(
   (path): Route => ({ methods: ['GET'], path, handle: (exchange) => exchange.reply(200, {}, path) }),

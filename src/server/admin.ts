@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Exchange } from '../delivery/index.ts';
 import type { Clock } from '../kernel/index.ts';
-import type { Route } from './routes.ts';
+import type { Route } from './route.ts';
 import { Server } from './server.ts';
 
 /** Where operators and their tools ask, apart from the clients. */

@@ -2,7 +2,7 @@ import { createConnection, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { describe, expect, it, vi } from 'vitest';
 import { selfSigned } from '../../test/support/tls.ts';
-import type { Route } from './routes.ts';
+import type { Route } from './route.ts';
 import { Server } from './server.ts';
 
 const OPTIONS = {

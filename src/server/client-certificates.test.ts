@@ -4,7 +4,7 @@ import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { authority, type Pair, selfSigned } from '../../test/support/tls.ts';
 import type { Exchange } from '../delivery/index.ts';
-import type { Route } from './routes.ts';
+import type { Route } from './route.ts';
 import { Server } from './server.ts';
 import type { ClientVerification } from './tls-material.ts';
 

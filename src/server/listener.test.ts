@@ -1,6 +1,6 @@
 import { createConnection, type Socket } from 'node:net';
 import { describe, expect, it, vi } from 'vitest';
-import type { Route } from './routes.ts';
+import type { Route } from './route.ts';
 import { Server, type ServerOptions } from './server.ts';
 
 const OPTIONS: ServerOptions = {

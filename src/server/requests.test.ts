@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { type RequestFact, requested } from './requests.ts';
-import type { Route } from './routes.ts';
+import type { Route } from './route.ts';
 import { Server } from './server.ts';
 
 let finish: (() => void) | undefined;

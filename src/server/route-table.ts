@@ -1,5 +1,5 @@
 import type { Exchange } from '../delivery/index.ts';
-import type { Route } from './routes.ts';
+import type { Route } from './route.ts';
 
 type Params = Readonly<Record<string, string>>;
 

@@ -2,7 +2,7 @@ import { createConnection } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { Exchange } from '../delivery/index.ts';
-import type { Route } from './routes.ts';
+import type { Route } from './route.ts';
 import { Server } from './server.ts';
 
 const OPTIONS = {

@@ -2,17 +2,8 @@ import fastify, { type FastifyInstance } from 'fastify';
 import { type Exchange, type ExchangeContext, exchangeOf, type RawSockets, type Receipts } from '../delivery/index.ts';
 import type { Clock } from '../kernel/index.ts';
 import type { Requests } from './requests.ts';
+import type { Route } from './route.ts';
 import { type Answerer, RouteTable } from './route-table.ts';
-
-/** Some methods of one path, and who answers them. Several routes may share a path. */
-export interface Route {
-  /** In capitals; `'*'` stands for every method. Other methods are answered 405. */
-  readonly methods: readonly string[] | '*';
-  /** `:name` stands for one segment, `/*` at the end for everything below that no other route answers. */
-  readonly path: string;
-  /** @param params - the segments by name; what `*` stands for, as `*`. */
-  readonly handle: (exchange: Exchange, params: Readonly<Record<string, string>>) => Promise<void> | void;
-}
 
 /** How the routes are served. */
 export interface RoutesOptions {

@@ -4,7 +4,8 @@ import { type RawSockets, Receipts } from '../delivery/index.ts';
 import { HeadgateError, messageOf, systemClock } from '../kernel/index.ts';
 import { createListener, type Listener, type ListenerOptions } from './listener.ts';
 import { Requests } from './requests.ts';
-import { createRoutes, type Route } from './routes.ts';
+import type { Route } from './route.ts';
+import { createRoutes } from './routes.ts';
 import type { TlsMaterial } from './tls-material.ts';
 
 /** Where to listen and what a connection may cost. */

@@ -5,7 +5,7 @@ import { type Lasting, ShrinkGuard } from './lapi-guard.ts';
 import { HeldRows } from './lapi-held.ts';
 import type { Delta, Full, Puller, Wide } from './lapi-pull.ts';
 import { Schedule } from './lapi-schedule.ts';
-import { scopeQuery, Scopes } from './lapi-scopes.ts';
+import { scopeQuery, Scopes, USUAL } from './lapi-scopes.ts';
 import { Waiters } from './lapi-waiters.ts';
 
 /** What a full answer changed. */
@@ -156,9 +156,10 @@ export class Loop {
   #restored(): ReadonlySet<string> {
     const { ledger, source } = this.#options;
     if (ledger.sourceCount(source) === 0) return new Set();
-    const usual = this.#scopes.list;
-    for (const scope of this.#held.scopes()) this.#scopes.add([scope]);
-    return new Set([...usual, ...this.#scopes.list]);
+    const held = [...this.#held.scopes()];
+    for (const scope of held) this.#scopes.add([scope]);
+    // a scope that was added to the configuration since is not held until it was pulled: an empty answer would be no truth
+    return new Set([...USUAL, ...held]);
   }
 
   async #run(): Promise<void> {

@@ -1,7 +1,7 @@
 import { canonicalScope } from '../dataset/decisions/index.ts';
 
 /** What a local API has names for. */
-const USUAL: readonly string[] = ['Ip', 'Range', 'Country', 'AS'];
+export const USUAL: readonly string[] = ['Ip', 'Range', 'Country', 'AS'];
 /** Scopes come in requests of clients: each one that is held costs the local API a filter, and us a full pull. */
 const EXTRA_MAX = 32;
 const CHARACTERS_MAX = 64;

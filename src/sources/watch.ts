@@ -26,6 +26,22 @@ export interface WatchOptions {
  *
  * Looking changed is a new modification time, size or inode: so a file that was replaced by rename is seen, and one that
  * keeps its time and size (unlikely at nanoseconds) is not.
+ *
+ * @example
+ * import { readFile } from 'node:fs/promises';
+ * import { systemClock } from '../kernel/index.ts';
+ *
+ * const watch = new Watch({
+ *   paths: ['package.json'],
+ *   intervalMs: 1000,
+ *   clock: systemClock,
+ *   settle: true,
+ *   load: async () => console.log((await readFile('package.json')).length > 0), // true
+ *   loaded: () => {},
+ *   failed: ({ message }) => console.error(message),
+ * });
+ * await watch.start();
+ * await watch.stop();
  */
 export class Watch {
   readonly #options: WatchOptions;

@@ -12,6 +12,8 @@
  */
 export class Arena {
   readonly #bits: number;
+  /** Cuts a place down to where in its block it is. */
+  readonly #mask: number;
   readonly #blocks: (Uint8Array | undefined)[] = [];
   readonly #held: number[] = [];
   readonly #spare: number[] = [];
@@ -23,6 +25,7 @@ export class Arena {
   /** @param bits - a block holds 2^bits bytes, and no text may be longer */
   constructor(bits: number) {
     this.#bits = bits;
+    this.#mask = 2 ** bits - 1;
   }
 
   /** Bytes of all blocks. */
@@ -68,7 +71,7 @@ export class Arena {
   }
 
   offset(place: number): number {
-    return place & (2 ** this.#bits - 1);
+    return place & this.#mask;
   }
 
   /** By number of block: whether less than half of it is held, so that moving its texts frees more than it takes. */

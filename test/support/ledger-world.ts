@@ -127,10 +127,10 @@ function contentOf({ uuid, origin, scenario, scope, type, value, simulated }: De
  */
 export class World {
   ledger: Ledger;
-  readonly store = new Map<string, Uint8Array>();
+  readonly store: Map<string, Uint8Array> = new Map();
   readonly bouncers: Bouncer[] = [];
-  readonly held = new Map<string, Held>();
-  nowMs = NOW_MS;
+  readonly held: Map<string, Held> = new Map();
+  nowMs: number = NOW_MS;
   #moves = 0;
   readonly #random: () => number;
 

@@ -170,7 +170,7 @@ export class Deliveries {
     if (deadline !== undefined) this.#watched++;
     if (delivery.parking !== undefined) this.#parkable++;
     if (this.#closed) return this.#finish(delivery, 'shutdown');
-    delivery.onClose = () => this.#finish(delivery, 'client_gone');
+    delivery.onClose = () => this.#finish(delivery, delivery.isWhole ? 'completed' : 'client_gone');
     options.channel.onClose(delivery.onClose);
     this.#enqueue(delivery);
     this.#armSweep();

@@ -108,6 +108,11 @@ export class Delivery {
     this.writeBytes = at.writeBytes;
   }
 
+  /** Whether everything it announced was taken: who knows the length may leave at the last byte, before we say so. */
+  get isWhole(): boolean {
+    return this.source?.bytes !== undefined && this.bytes >= this.source.bytes;
+  }
+
   /** Whether pieces that were read are still to be written. */
   get hasPieces(): boolean {
     return this.#index < this.#pieces.length;

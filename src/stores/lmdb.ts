@@ -31,7 +31,7 @@ const PACKS_AHEAD_MAX = 4;
  * await store.write([{ table: 'greetings', key: 'en', value: Buffer.from('hello') }]);
  * await store.close();
  * const again = await openLmdbStore({ path });
- * console.log(String(await again.get('greetings', 'en'))); // hello
+ * console.log(new TextDecoder().decode(await again.get('greetings', 'en'))); // hello
  * await again.close();
  */
 export async function openLmdbStore(options: LmdbOptions): Promise<Store> {

@@ -10,7 +10,7 @@ const GROUP_ENTRIES = 1000;
  * @example
  * const store = openMemoryStore();
  * await store.write([{ table: 'greetings', key: 'en', value: Buffer.from('hello') }]);
- * console.log(String(await store.get('greetings', 'en'))); // hello
+ * console.log(new TextDecoder().decode(await store.get('greetings', 'en'))); // hello
  * await store.close();
  */
 export function openMemoryStore(): Store {

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Entry, Store, Write } from '../../src/stores/index.ts';
 
 /** A place for one store: what was opened there before is found there again, if the kind of store keeps anything. */
-export interface StorePlace {
+interface StorePlace {
   open(): Promise<Store>;
   /** Removes what was kept. Every store of the place is closed. */
   dispose(): Promise<void> | void;
@@ -27,7 +27,7 @@ export function put(key: string, text: string, table: string = TABLE): Write {
   return { table, key, value: Buffer.from(text) };
 }
 
-export function del(key: string, table: string = TABLE): Write {
+function del(key: string, table: string = TABLE): Write {
   return { table, key, value: undefined };
 }
 

@@ -3,6 +3,7 @@ import type { BouncerKeyConfig, DecisionFileConfig, LapiSourceConfig } from '../
 import { parseKeyFile } from '../config/index.ts';
 import { Ledger, Views } from '../dataset/decisions/index.ts';
 import { HeadgateError, messageOf, type Timer } from '../kernel/index.ts';
+import type { DecisionFigures } from '../observability/index.ts';
 import { DecisionsFront, type FrontOptions, type Upstream } from '../protocols/crowdsec/index.ts';
 import type { Route } from '../server/index.ts';
 import { type LapiTls, openDecisionFiles, openLapi, Watch } from '../sources/index.ts';
@@ -23,7 +24,12 @@ interface SourceHandle {
   start(): Promise<boolean>;
   reload(): Promise<void> | void;
   stop(): Promise<void>;
-  status(): { readonly name: string; readonly state: string };
+  status(): {
+    readonly name: string;
+    readonly state: string;
+    readonly ageMs: number | undefined;
+    readonly decisions: number;
+  };
 }
 
 /** Decisions: the ledger, who fills it, who keeps it, and the front that bouncers ask. */
@@ -85,6 +91,15 @@ export class DecisionsService implements Service {
       healthy: this.#ledger.ready && sources.every(({ state }) => state === 'current'),
       members: { decisions: { ...this.#front.status(), offset, count, tombstones, bytes, sources } },
     };
+  }
+
+  figures(): { readonly decisions: DecisionFigures } {
+    const { tombstones, bytes, offset } = this.#ledger;
+    const sources = this.#sources.map((source) => {
+      const { name, state, ageMs, decisions } = source.status();
+      return { name, up: state === 'current', ageMs, decisions };
+    });
+    return { decisions: { tombstones, bytes, offset, counts: this.#ledger.counts(), sources } };
   }
 
   async start(): Promise<boolean> {

@@ -68,7 +68,7 @@ export interface Telling {
 }
 
 /** The longest of rows, of equal ones the lowest id; undefined when there is none. */
-export function longestOf(rows: Rows, among: readonly number[]): number | undefined {
+function longestOf(rows: Rows, among: readonly number[]): number | undefined {
   const better = (a: number, b: number): boolean => {
     const later = (rows.untilMs[a] as number) - (rows.untilMs[b] as number);
     return later > 0 || (later === 0 && (rows.id[a] as number) < (rows.id[b] as number));

@@ -9,7 +9,7 @@ import { Rows } from './rows.ts';
 import { Tally } from './tally.ts';
 
 /** What a commit needs to know about each row and group while it is made; all zero in between. */
-export interface Marks {
+interface Marks {
   rows: Uint8Array;
   groups: Uint8Array;
 }

@@ -58,6 +58,30 @@ async function poll(headgate: Headgate, path: string): Promise<string> {
 }
 
 describe('the metrics of a relay', { timeout: TEST_MS_MAX }, () => {
+  it('tell which decisions are held, where they come from, and what bouncers were answered', async () => {
+    const listPath = join(mkdtempSync(join(tmpdir(), 'headgate-metrics-')), 'drop.txt');
+    writeFileSync(listPath, '192.0.2.1\n198.51.100.0/24\n');
+    const decisions = {
+      sources: [{ type: 'file', name: 'drop', paths: [listPath] }],
+      keys: [{ name: 'edge', key: 'key-of-the-edge' }],
+    };
+    const headgate = await startHeadgate({ config: { server: { drainDelay: 0 }, decisions, store: 'none' } });
+    closing.push(() => headgate.stop());
+    await headgate.waitForLog('decisions loaded');
+    const headers = { 'x-api-key': 'key-of-the-edge' };
+    for (const path of ['stream?startup=true', 'stream', '?ip=198.51.100.7', '?ip=203.0.113.1']) {
+      const url = `${headgate.url}/v1/decisions${path.startsWith('?') ? '' : '/'}${path}`;
+      expect((await fetch(url, { headers })).status).toBe(200);
+    }
+    const text = await metricsOf(headgate);
+    expect(valueOf(text, 'headgate_decisions{origin="cscli-import",type="ban"}')).toBe(2);
+    expect(valueOf(text, 'headgate_source_up{source="drop"}')).toBe(1);
+    expect(valueOf(text, 'headgate_source_decisions{source="drop"}')).toBe(2);
+    expect(valueOf(text, 'cs_lapi_decisions_ok_total{bouncer="edge"}')).toBe(1);
+    expect(valueOf(text, 'cs_lapi_decisions_ko_total{bouncer="edge"}')).toBe(1);
+    expect(text).not.toContain('key-of-the-edge');
+  });
+
   it('tell what it did, before and after', async () => {
     const headgate = await start({});
     const before = await metricsOf(headgate);

@@ -1,13 +1,12 @@
-export { containsRange, parseAddress } from './addresses.ts';
-export { formatDuration, parseDuration } from './duration.ts';
+export { parseAddress } from './addresses.ts';
+export { parseDuration } from './duration.ts';
 export { canonicalScope, ENFORCED, filterKey, matcherOf } from './filter.ts';
-export type { FullRead, FullReadOptions, FullReadSummary } from './full-read.ts';
+export type { FullRead } from './full-read.ts';
 export { problemOf } from './intake.ts';
 export { Ledger } from './ledger.ts';
-export type { Names } from './names.ts';
 export type { LedgerOptions } from './options.ts';
-export type { Commit, CommitReport, DecisionDelta, LedgerState } from './reports.ts';
+export type { Commit, CommitReport } from './reports.ts';
 export { IDS_PER_SOURCE, type Rows } from './rows.ts';
 export type { AddressRange, Copy, CopyPayload, Decision, Filter } from './types.ts';
 export { EMPTY_DELTA } from './small.ts';
-export { type DeltaOptions, type FullOptions, Views, type ViewsOptions } from './views.ts';
+export { Views, type ViewsOptions } from './views.ts';

@@ -24,7 +24,7 @@ const SEQUENTIAL = 11 << 24;
 const RANDOM = { from: 12 * 2 ** 24, to: 224 * 2 ** 24 };
 
 /** Random numbers that are the same for the same seed, on every machine (mulberry32). */
-export class Numbers {
+class Numbers {
   #state: number;
 
   constructor(seed: number) {
@@ -42,7 +42,7 @@ export class Numbers {
 }
 
 /** An IPv4 address from its number. */
-export function ipv4Of(number: number): string {
+function ipv4Of(number: number): string {
   return [24, 16, 8, 0].map((shift) => (number >>> shift) & 255).join('.');
 }
 

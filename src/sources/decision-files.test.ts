@@ -2,7 +2,7 @@ import { appendFileSync, mkdtempSync, renameSync, rmSync, utimesSync, writeFileS
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { until } from '../../test/support/conditions.ts';
+import { turns, until } from '../../test/support/conditions.ts';
 import { Ledger } from '../dataset/decisions/index.ts';
 import { FakeClock, type HeadgateError } from '../kernel/index.ts';
 import { type DecisionFiles, type DecisionFilesReport, openDecisionFiles } from './decision-files.ts';
@@ -188,6 +188,11 @@ describe('files of decisions', () => {
     ['a.json', '[{"scope":"ip"}]', /a\.json:1:2: expected a decision with a value, got none$/],
     ['a.txt', `192.0.2.9\n`.padStart(12, '\n').concat('10.0.0.1/8 ', 'x'), /a\.txt:\d+:12: expected a comment/],
     ['a.txt', '', /a\.txt: expected decisions, got an empty file: leave a line with a comment, or \[\], to list none$/],
+    [
+      'a.csv',
+      `value,scope\n${'x'.repeat(40_000)},name\n`,
+      /a\.csv:2:1: Cannot take a decision: its item may have 32768 bytes/,
+    ],
     ['a.csv', 'value,scope\n192.0.2.9,x\nlonger,\uff21"\n', /a\.csv:3:9: expected a field without quotes/],
   ])('that cannot be read change nothing, and say where (%#)', async (name, text, message) => {
     const good = name.endsWith('.json')
@@ -251,6 +256,39 @@ describe('files of decisions', () => {
     expect(kit.ledger.offset).toBe(0);
     await kit.look('the file', () => kit.reports.length === 1);
     expect(kit.values).toEqual(['192.0.2.1', '192.0.2.2']);
+  });
+
+  // Fails when `settle` is false.
+  it('that are not JSON are read once they look the same twice: a part of a list is a list', async () => {
+    kit.write('a.txt', '192.0.2.1\n192.0.2.2\n');
+    await kit.open('a.txt').start();
+    const seen: string[][] = [];
+    kit.ledger.subscribe(() => seen.push(kit.values));
+    const lookOnce = async (): Promise<void> => {
+      kit.clock.advance(INTERVAL_MS);
+      await until('the look', () => kit.clock.armed === 2);
+    };
+    await lookOnce();
+    writeFileSync(kit.path('a.txt'), '192.0.2.1\n');
+    await lookOnce();
+    appendFileSync(kit.path('a.txt'), '192.0.2.2\n192.0.2.3\n');
+    await lookOnce();
+    await lookOnce();
+    expect(seen).toEqual([['192.0.2.1', '192.0.2.2', '192.0.2.3']]);
+  });
+
+  // Fails when IdCollision is not caught in #read.
+  it('may list two decisions that have one hash', async () => {
+    // the first such pair among `name 0`, `name 1` and so on
+    const colliding = ['name 699385', 'name 771322'];
+    kit.write('a.csv', `scope,value\nuser,${colliding.join('\nuser,')}\n`);
+    await kit.open('a.csv').start();
+    expect(kit.values).toEqual(colliding);
+    const ids = kit.held.map(({ id }) => id);
+    kit.write('a.csv', `scope,value\nuser,${colliding.toReversed().join('\nuser,')}\nuser,another\n`);
+    await kit.look('the change', () => kit.reports.length === 2);
+    expect(kit.held.slice(1).map(({ id }) => id)).toEqual(ids);
+    expect(kit.reports[1]).toMatchObject({ added: 1, removed: 0 });
   });
 
   it('that list nothing, and say so, lift every ban', async () => {
@@ -356,6 +394,62 @@ describe('a decision without a duration of its own', () => {
     expect(kit.values).toEqual(['192.0.2.1']);
   });
 
+  // Fails when start() does not look at the lease itself.
+  it('is renewed at the start, when it would end before the first look at the lease', async () => {
+    kit.write('a.txt', '192.0.2.1\n');
+    await kit.open('a.txt').start();
+    await kit.opened[0]?.stop();
+    kit.write('a.txt', 'nonsense\n');
+    kit.clock.advance(4 * H - 10_000);
+    expect(await kit.open('a.txt').start()).toBe(false);
+    expect(kit.held[0]?.hours).toBeGreaterThan(2);
+  });
+
+  // Fails when the check of the source, or of what was removed, is taken out of leasedAt.
+  it('is renewed as what it is: nothing that went comes back, and nobody else has any part in it', async () => {
+    const other = kit.ledger.begin(4, { toleranceMs: 0 });
+    const rest = { uuid: undefined, origin: 'o', scenario: 's', scope: 'Ip', type: 'ban', simulated: false };
+    for (const id of [1, 2, 3]) other.add({ ...rest, id, value: `198.51.100.${id}`, untilMs: NOW_MS + 10 * H });
+    await other.commit(NOW_MS);
+    kit.write('a.txt', '192.0.2.1\n192.0.2.2\n');
+    await kit.open('a.txt').start();
+    kit.write('a.txt', '192.0.2.1\n');
+    await kit.look('the change', () => kit.reports.length === 2);
+    await kit.pass(2);
+    await until('the renewal', () => (kit.held.find(({ value }) => value === '192.0.2.1')?.hours ?? 0) > 3);
+    await kit.pass(0);
+    expect(kit.failures).toEqual([]);
+    expect(kit.values).toEqual(['192.0.2.1', '198.51.100.1', '198.51.100.2', '198.51.100.3']);
+    const ends = kit.held.slice(1).map(({ hours }) => Math.round(hours * 1000));
+    expect(new Set(ends).size).toBe(1);
+    expect(kit.ledger.sourceCount(4)).toBe(3);
+  });
+
+  // Fails when the loading is taken out of #inTurn: what was just renewed is then shortened again.
+  it('is renewed after a reading that is under way, and not in its middle', async () => {
+    kit.write('a.txt', '192.0.2.1\n192.0.2.2\n');
+    const files = kit.open('a.txt');
+    await files.start();
+    const begin = kit.ledger.begin.bind(kit.ledger);
+    const renewed: number[] = [];
+    kit.ledger.begin = (...args) => {
+      kit.ledger.begin = begin;
+      const full = begin(...args);
+      const commit = full.commit.bind(full);
+      full.commit = async (nowMs) => {
+        kit.clock.advance(2 * H);
+        await turns(20);
+        renewed.push(...kit.held.map(({ hours }) => hours));
+        return commit(nowMs);
+      };
+      return full;
+    };
+    await files.reload();
+    expect(renewed).toEqual([2, 2]);
+    expect(kit.reports[1]).toMatchObject({ refreshed: 0 });
+    await until('the renewal', () => kit.held.every(({ hours }) => hours === 4));
+  });
+
   it('is not renewed once the source was stopped', async () => {
     kit.write('a.txt', '192.0.2.1\n');
     const files = kit.open('a.txt');
@@ -406,6 +500,11 @@ describe('many decisions', () => {
     clearImmediate(immediate);
     expect(kit.ledger.sourceCount(3)).toBe(30_000);
     expect(turned).toBeGreaterThan(5);
+    // and renewed some at a time
+    const { offset } = kit.ledger;
+    kit.clock.advance(2 * H);
+    await until('the renewal', () => kit.ledger.offset === offset + 6);
+    expect(kit.held.every(({ hours }) => hours === 4)).toBe(true);
   });
 });
 

@@ -247,7 +247,7 @@ class Files implements DecisionFiles {
     return this.#inTurn(async () => {
       const { ledger, source, wallNow } = this.#options;
       const untilMs = this.#lease.untilMs(wallNow());
-      if (this.#stopped || untilMs === this.#leasedUntilMs) return;
+      if (untilMs === this.#leasedUntilMs) return;
       try {
         await renewLeased(ledger, source, { untilMs, wallNow });
         this.#leasedUntilMs = untilMs;

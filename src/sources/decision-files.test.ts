@@ -409,7 +409,7 @@ describe('a decision without a duration of its own', () => {
   it('is renewed as what it is: nothing that went comes back, and nobody else has any part in it', async () => {
     const other = kit.ledger.begin(4, { toleranceMs: 0 });
     const rest = { uuid: undefined, origin: 'o', scenario: 's', scope: 'Ip', type: 'ban', simulated: false };
-    for (const id of [1, 2, 3]) other.add({ ...rest, id, value: `198.51.100.${id}`, untilMs: NOW_MS + 10 * H });
+    for (const id of [1, 2, 3]) other.add({ ...rest, id, value: `198.51.100.${id}`, untilMs: NOW_MS + 3 * H });
     await other.commit(NOW_MS);
     kit.write('a.txt', '192.0.2.1\n192.0.2.2\n');
     await kit.open('a.txt').start();

@@ -64,6 +64,7 @@ export class DecisionsService implements Service {
     const ledger = new Ledger({ sources: decisions.sources.length, refreshMarginMs: REFRESH_POLLS * decisions.pollMs });
     const store = config.store.type === 'lmdb' ? await openLmdbStore({ path: config.store.path }) : undefined;
     const keeper = store === undefined ? undefined : await keep(shared, store, ledger);
+    await forget(ledger, keeper?.restored?.strangers ?? [], decisions.sources.length);
     const views = new Views(ledger, {
       wallNow: Date.now,
       granularityMs: decisions.granularityMs,
@@ -161,16 +162,25 @@ interface Parts {
 }
 
 /** Reads what the store has, and writes to it from here on. A store that fails later is told; nothing stops. */
-async function keep({ clock, log }: Shared, store: Store, ledger: Ledger): Promise<DecisionKeeper> {
+async function keep({ config, clock, log }: Shared, store: Store, ledger: Ledger): Promise<DecisionKeeper> {
   const keeper = await DecisionKeeper.open(store, ledger, {
     clock,
     wallNow: Date.now,
+    sources: config.decisions.sources.map(({ name }) => name),
     onFailure: (error) => log.error({ code: error.code }, `${error.message}; serving goes on from memory`),
     onRecovery: () => log.info({}, 'store can be written again, and has everything'),
   });
   const { restored } = keeper;
   if (restored !== undefined) log.info(...restoredLine(restored));
   return keeper;
+}
+
+/** Decisions of sources that are no longer configured end, and bouncers are told so. */
+async function forget(ledger: Ledger, strangers: readonly number[], sources: number): Promise<void> {
+  for (const number of strangers) {
+    if (number < sources) continue;
+    await ledger.begin(number, { toleranceMs: 0, simulatedToo: true }).commit(Date.now());
+  }
 }
 
 function frontOptions(

@@ -25,8 +25,13 @@ function decision(id: number, untilMs: number = NOW_MS + HOUR_MS, value: string 
   };
 }
 
-async function pull(ledger: Ledger, decisions: readonly Decision[], nowMs: number = NOW_MS): Promise<void> {
-  const full = ledger.begin(0, { toleranceMs: 0 });
+async function pull(
+  ledger: Ledger,
+  decisions: readonly Decision[],
+  nowMs: number = NOW_MS,
+  source: number = 0,
+): Promise<void> {
+  const full = ledger.begin(source, { toleranceMs: 0 });
   for (const one of decisions) full.add(one);
   await full.commit(nowMs);
 }
@@ -149,7 +154,7 @@ describe('what is kept', () => {
     await keeper.close();
     const again = new Ledger({ random: () => 0.5 });
     const other = await kit.keep(again);
-    expect(other.restored).toEqual({ rows: 4, offset: ledger.offset, savedAtMs: NOW_MS });
+    expect(other.restored).toEqual({ rows: 4, offset: ledger.offset, savedAtMs: NOW_MS, strangers: [] });
     expect([again.offset, again.reach, again.count, again.tombstones]).toEqual([ledger.offset, ledger.reach, 2, 2]);
     expect(rowsOf(again)).toEqual(rowsOf(ledger));
     expect(again.ready).toBe(true);
@@ -189,6 +194,41 @@ describe('what is kept', () => {
     expect(new Set(keys).size).toBe(120);
     const written = [...rowKeysOf(kit.store.done[0] ?? [])];
     expect(keys).toEqual(written);
+  });
+
+  // fails when open() does not tell the ledger which numbers are strangers
+  it('counts for a source only while its number has the same name', async () => {
+    const store = openMemoryStore();
+    const open = async (ledger: Ledger, sources: readonly string[]): Promise<DecisionKeeper> =>
+      await DecisionKeeper.open(store, ledger, {
+        clock: new FakeClock(),
+        wallNow: () => NOW_MS,
+        sources,
+        onFailure() {},
+      });
+    const first = new Ledger({ sources: 2 });
+    const keeper = await open(first, ['one', 'two']);
+    await pull(first, [decision(1)]);
+    await pull(first, [decision(2)], NOW_MS, 1);
+    await keeper.close();
+    for (const [sources, strangers, ready] of [
+      [['one', 'two'], [], true],
+      [['two', 'one'], [0, 1], false],
+      [['one', 'three'], [1], false],
+      [['one'], [1], true],
+    ] as const) {
+      const ledger = new Ledger({ sources: sources.length });
+      const again = await open(ledger, sources);
+      expect([again.restored?.strangers, ledger.ready, ledger.count]).toEqual([strangers, ready, 2]);
+    }
+    // fails when #namesOfRows() does not ask whether every source has told its own
+    const half = new Ledger({ sources: 2 });
+    const halfKeeper = await open(half, ['two', 'one']);
+    await pull(half, [decision(2), decision(3)], NOW_MS, 0);
+    await halfKeeper.close();
+    const last = await open(new Ledger({ sources: 2 }), ['two', 'one']);
+    expect(last.restored?.strangers).toEqual([0, 1]);
+    await store.close();
   });
 
   it('is refused when a newer version wrote it', async () => {
@@ -543,6 +583,7 @@ describe('a store that fails', () => {
           unsubscribed++;
         };
       },
+      ready: true,
       restore: async () => {},
     };
     const keeper = await DecisionKeeper.open(kit.store, ledger, kit.options);
@@ -582,7 +623,7 @@ describe('the age of what is kept', () => {
     }
     await keeper.close();
     const other = await kit.keep(new Ledger());
-    expect(other.restored).toEqual({ rows: 1, offset: 1, savedAtMs: NOW_MS + 180_000 });
+    expect(other.restored).toEqual({ rows: 1, offset: 1, savedAtMs: NOW_MS + 180_000, strangers: [] });
     await other.close();
   });
 });

@@ -4,13 +4,15 @@ import type { Entry, Store, Write } from './store.ts';
 import { WriteBehind } from './write-behind.ts';
 
 /** What is kept of a ledger, and how it is read. */
-export type KeptLedger = Pick<Ledger, 'offset' | 'reach' | 'exclusive' | 'subscribe' | 'restore'>;
+export type KeptLedger = Pick<Ledger, 'offset' | 'reach' | 'ready' | 'exclusive' | 'subscribe' | 'restore'>;
 
 /** Settings of {@link DecisionKeeper.open}. */
 export interface KeeperOptions {
   readonly clock: Clock;
   /** Unix time in milliseconds. */
   readonly wallNow: () => number;
+  /** The names of the ledger's sources, by their number: rows are kept by number, and a configuration may be reordered. */
+  readonly sources?: readonly string[];
   /** Writing failed, for the first time since it last worked. It is tried again; nothing that is served depends on it. */
   onFailure(error: HeadgateError): void;
   /** Writing works again, and everything that was not written has been. */
@@ -23,6 +25,8 @@ export interface Restored {
   readonly offset: number;
   /** When it was last known to be up to date, Unix time in milliseconds. */
   readonly savedAtMs: number;
+  /** Numbers under which rows were found that another source had told, or one that is no more. */
+  readonly strangers: readonly number[];
 }
 
 /** Small records of a front, kept in memory and written behind. */
@@ -65,6 +69,8 @@ interface State {
   readonly offset: number;
   readonly reach: number;
   readonly savedAtMs: number;
+  /** By number. Absent: whoever wrote it had no names. */
+  readonly sources?: readonly string[];
 }
 
 /**
@@ -104,6 +110,8 @@ export class DecisionKeeper {
   readonly #cursors: WriteBehind;
   readonly #keys: WriteBehind;
   readonly #unsubscribe: () => void;
+  /** The names of the sources in the last run. */
+  readonly #sourcesThen: readonly string[] | undefined;
   /** Commits that are not written yet, oldest first. */
   #commits: Commit[] = [];
   #storedOffset: number;
@@ -126,14 +134,17 @@ export class DecisionKeeper {
   static async open(store: Store, ledger: KeptLedger, options: KeeperOptions): Promise<DecisionKeeper> {
     const state = readState(await store.get(META, STATE));
     let rows = 0;
+    const strangers = strangersOf(state?.sources ?? [], options.sources ?? []);
     if (state !== undefined) {
       const entries = eachOf(store.entries(ROWS), () => {
         rows++;
       });
-      await ledger.restore(entries, { offset: state.offset, reach: state.reach, nowMs: options.wallNow() });
+      const { offset, reach } = state;
+      await ledger.restore(entries, { offset, reach, nowMs: options.wallNow(), untold: strangers });
     }
     const found = {
-      restored: state === undefined ? undefined : { rows, offset: state.offset, savedAtMs: state.savedAtMs },
+      restored: state === undefined ? undefined : { rows, offset: state.offset, savedAtMs: state.savedAtMs, strangers },
+      sources: state?.sources,
       cursors: await readAll(store, CURSORS),
       keys: await readAll(store, KEYS),
     };
@@ -142,12 +153,18 @@ export class DecisionKeeper {
 
   private constructor(
     { store, ledger, options }: { store: Store; ledger: KeptLedger; options: KeeperOptions },
-    found: { restored: Restored | undefined; cursors: Map<string, Uint8Array>; keys: Map<string, Uint8Array> },
+    found: {
+      restored: Restored | undefined;
+      sources: readonly string[] | undefined;
+      cursors: Map<string, Uint8Array>;
+      keys: Map<string, Uint8Array>;
+    },
   ) {
     this.#store = store;
     this.#ledger = ledger;
     this.#options = options;
     this.restored = found.restored;
+    this.#sourcesThen = found.sources;
     this.#storedOffset = ledger.offset;
     const changed = (): void => {
       if (this.#failure === undefined) this.#wakeAfter(BEHIND_MS_MAX);
@@ -269,8 +286,15 @@ export class DecisionKeeper {
     }
     yield* cursors;
     yield* keys;
-    const state: State = { format: FORMAT, offset, reach, savedAtMs: this.#options.wallNow() };
+    const savedAtMs = this.#options.wallNow();
+    const sources = this.#namesOfRows();
+    const state: State = { format: FORMAT, offset, reach, savedAtMs, ...(sources === undefined ? {} : { sources }) };
     yield { table: META, key: STATE, value: Buffer.from(JSON.stringify(state)) };
+  }
+
+  /** Until every source has told its own, rows under a stranger's number are still what they were. */
+  #namesOfRows(): readonly string[] | undefined {
+    return this.#ledger.ready ? this.#options.sources : (this.#sourcesThen ?? this.#options.sources);
   }
 
   #putBack({ commits, cursors, keys }: Taken): void {
@@ -371,6 +395,11 @@ async function readAll(store: Store, table: string): Promise<Map<string, Uint8Ar
   // copies: a value of a group may keep the memory of its whole group
   for await (const group of store.entries(table)) for (const [key, value] of group) all.set(key, new Uint8Array(value));
   return all;
+}
+
+/** Numbers that stood for another name then than they do now. */
+function strangersOf(then: readonly string[], now: readonly string[]): number[] {
+  return then.flatMap((name, number) => (name === now[number] ? [] : [number]));
 }
 
 function readState(bytes: Uint8Array | undefined): State | undefined {

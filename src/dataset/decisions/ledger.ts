@@ -224,7 +224,7 @@ export class Ledger {
       const { offset, sources } = await restoreRows(this.#parts, entries, makePace());
       this.#offset = Math.max(state.offset, offset);
       this.#reach = state.reach;
-      for (const source of sources) this.#told.add(source);
+      for (const source of sources) if (state.untold?.includes(source) !== true) this.#told.add(source);
     });
   }
 

@@ -42,4 +42,6 @@ export interface LedgerState {
   readonly offset: number;
   readonly reach: number;
   readonly nowMs: number;
+  /** Sources whose rows were told by another one, then: they have told nothing yet in this life. */
+  readonly untold?: readonly number[];
 }

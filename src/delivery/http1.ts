@@ -59,7 +59,7 @@ export class Http1Channel extends BaseChannel {
 
   write(pieces: readonly Uint8Array[], done: (error?: Error) => void): void {
     const bytes = bytesOf(pieces);
-    if (this.dead || this.isEnded) {
+    if (this.dead || (this.isEnded && !this.#isWhole)) {
       setImmediate(done, new Error('Cannot write: the channel is dead'));
     } else if (this.#bodyless || bytes === 0) {
       setImmediate(done);
@@ -70,6 +70,8 @@ export class Http1Channel extends BaseChannel {
     } else {
       this.#writeToResponse(pieces, done);
     }
+    // a client that counts may leave at its last byte: that must find the response complete, whenever our turn comes to end it
+    if (this.#isWhole && !this.#bodyless) this.end();
   }
 
   send(block: Block): boolean {
@@ -100,6 +102,11 @@ export class Http1Channel extends BaseChannel {
     const raw = this.#rawSockets.ofSocket(this.#socket);
     if (raw === undefined) this.#socket.destroy();
     else resetConnection(raw);
+  }
+
+  /** Whether every byte of a body of known length was written. */
+  get #isWhole(): boolean {
+    return this.#bodyBytes !== undefined && this.#bodyBytes > 0 && this.#bytes === this.#bodyBytes;
   }
 
   /** Whether the body may go to the socket directly: it is this response's turn, and it holds nothing back itself. */

@@ -74,6 +74,13 @@ describe('ids of decisions in files', () => {
     expect(ids.take(identity('a'), 11)).toBeUndefined();
   });
 
+  it('are known again among many', () => {
+    const ids = new DecisionIds(new Set());
+    const numbers = Array.from({ length: 3000 }, (_, at) => ids.take(identity(`${at}`), 10));
+    expect(numbers.map((_, at) => ids.take(identity(`${at}`), 10))).toEqual(numbers.map(() => undefined));
+    expect(numbers.map((_, at) => ids.take(identity(`${at}`), 11))).toEqual(numbers);
+  });
+
   it('avoid a hash that two decisions have, both of them and in either order', () => {
     const [one, other] = COLLIDING.map((value) => identity(value)) as [Identity, Identity];
     const ids = new DecisionIds(new Set());

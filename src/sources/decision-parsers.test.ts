@@ -67,11 +67,19 @@ describe('a plain list', () => {
       `1.2.3.4 ${'x'.repeat(100)}`,
       `Cannot read f:1:9: expected a comment or the end of the line, got "${'x'.repeat(60)}..."`,
     ],
+    ['1.2.3.4\n\ufeff1.2.3.5', 'Cannot read f:2:1: expected a comment or the end of the line, got "\ufeff1.2.3.5"'],
     [Buffer.from([0x31, 0x0a, 0x20, 0xff, 0x0a]), 'Cannot read f:2:2: expected valid UTF-8, got something else'],
     [`1.2.3.4 #${'x'.repeat(70_000)}`, 'Cannot read f:1:1: expected a line of up to 65536 bytes, got more'],
     [`\n#${'x'.repeat(70_000)}\n`, 'Cannot read f:2:1: expected a line of up to 65536 bytes, got more'],
   ])('says where it is something else (%#)', (text, message) => {
     for (const pieceBytes of piecesFor(text)) expect(messageOf(() => read(ListParser, text, pieceBytes))).toBe(message);
+  });
+
+  // Fails when the bound is looked at only once a line has ended.
+  it('does not gather a line that never ends', () => {
+    const parser = new ListParser('f', () => {});
+    parser.push(Buffer.alloc(60_000, '1'));
+    expect(messageOf(() => parser.push(Buffer.alloc(60_000, '1')))).toContain('expected a line of up to 65536 bytes');
   });
 
   it('takes a replacement character for what it is', () => {

@@ -29,7 +29,6 @@ export interface WatchOptions {
  *
  * @example
  * import { readFile } from 'node:fs/promises';
- * import { systemClock } from '../kernel/index.ts';
  *
  * const watch = new Watch({
  *   paths: ['package.json'],

@@ -425,6 +425,20 @@ describe('a decision without a duration of its own', () => {
     expect(kit.ledger.sourceCount(4)).toBe(3);
   });
 
+  // Fails when isIdOf is not asked in leasedAt.
+  it('is renewed only if its number is its own: another source may have had the number of this one before', async () => {
+    const other = kit.ledger.begin(3, { toleranceMs: 0 });
+    const rest = { uuid: undefined, origin: 'cscli-import', scenario: 's', scope: 'Ip', type: 'ban', simulated: false };
+    for (const id of [1, 2, 3]) other.add({ ...rest, id, value: `198.51.100.${id}`, untilMs: NOW_MS + 3 * H });
+    await other.commit(NOW_MS);
+    const { offset } = kit.ledger;
+    expect(await kit.open('missing.txt').start()).toBe(false);
+    await kit.pass(2);
+    await turns(20);
+    expect(kit.ledger.offset).toBe(offset);
+    expect(kit.failures).toHaveLength(1);
+  });
+
   // Fails when the loading is taken out of #inTurn: what was just renewed is then shortened again.
   it('is renewed after a reading that is under way, and not in its middle', async () => {
     kit.write('a.txt', '192.0.2.1\n192.0.2.2\n');

@@ -49,13 +49,12 @@ export class DecisionIds {
    * @throws IdCollision when reading must begin anew
    */
   take(identity: Identity, untilMs: number): number | undefined {
-    const { leased, scope, type, value, origin, scenario } = identity;
-    const text = JSON.stringify([leased, scope, type, value, origin, scenario]);
-    const hash = hashOf('sha256', text, 'buffer');
+    const { leased } = identity;
+    const hash = hashed(identity);
     const check = hash.readUInt32LE(28);
     let id = idIn(hash, 0);
     for (let attempt = 1; this.#taken.has(id); attempt++) {
-      if (attempt > ATTEMPTS_MAX) throw new Error(`Cannot number a decision: its hash is taken, got ${text}`);
+      if (attempt > ATTEMPTS_MAX) throw new Error(`Cannot number a decision: its hash is taken, got ${identity.value}`);
       id = idIn(hash, attempt);
     }
     const slot = this.#slotOf(id);
@@ -102,12 +101,25 @@ export class DecisionIds {
   }
 }
 
+function hashed({ leased, scope, type, value, origin, scenario }: Identity): Buffer {
+  return hashOf('sha256', JSON.stringify([leased, scope, type, value, origin, scenario]), 'buffer');
+}
+
 function idIn(hash: Buffer, attempt: number): number {
   return (hash.readUInt32LE(attempt * 4) * 128 + (hash[attempt * 4 + 4] as number)) % HASHES;
 }
 
 function shownId(id: number, leased: boolean): number {
   return id * 2 + (leased ? 1 : 0);
+}
+
+/** Whether a number is one that this decision can have. */
+export function isIdOf(id: number, identity: Identity): boolean {
+  const hash = hashed(identity);
+  for (let attempt = 0; attempt <= ATTEMPTS_MAX; attempt++) {
+    if (shownId(idIn(hash, attempt), identity.leased) === id) return true;
+  }
+  return false;
 }
 
 /** Whether a decision of this number lasts as long as it is listed. */

@@ -1,5 +1,6 @@
 import { type Decision, IDS_PER_SOURCE, type Ledger } from '../dataset/decisions/index.ts';
-import { isLeased } from './decision-ids.ts';
+import { Slices } from '../kernel/index.ts';
+import { isIdOf, isLeased } from './decision-ids.ts';
 
 /** How many decisions are renewed in one commit: some megabytes of objects at a time. */
 const AT_ONCE = 5000;
@@ -13,35 +14,40 @@ export async function renewLeased(
   source: number,
   { untilMs, wallNow }: { readonly untilMs: number; readonly wallNow: () => number },
 ): Promise<void> {
+  const slices = new Slices();
   let decisions: Decision[] = [];
   const renew = async (): Promise<void> => {
     const added = decisions;
     decisions = [];
     await ledger.patch(source, { added, removedIds: [] }, { nowMs: wallNow(), toleranceMs: 0 });
   };
-  // The columns are replaced when they grow, which may be while a commit is waited for.
+  // The columns are replaced when they grow, which may be during a pause.
   for (let row = 0; row < ledger.rows.size; row++) {
     const decision = leasedAt(ledger, row, source);
     if (decision !== undefined && decision.untilMs < untilMs) decisions.push({ ...decision, untilMs });
     if (decisions.length >= AT_ONCE) await renew();
+    if (slices.due()) await slices.pause();
   }
   if (decisions.length > 0) await renew();
 }
 
-/** The live decision of this source in a row, if it is leased. */
+/**
+ * The live decision of this source in a row, if it is leased. One whose number is not its own is of another source, which
+ * had the number of this one in an earlier life.
+ */
 function leasedAt({ rows }: Ledger, row: number, source: number): Decision | undefined {
   if (rows.source[row] !== source || rows.added[row] === 0 || rows.removed[row] !== 0) return undefined;
   const id = (rows.id[row] as number) - source * IDS_PER_SOURCE;
   if (!isLeased(id)) return undefined;
-  return {
-    id,
-    uuid: undefined,
+  const identity = {
+    leased: true,
     origin: rows.origins.textOf(rows.origin[row] as number),
     scenario: rows.scenarios.textOf(rows.scenario[row] as number),
     scope: rows.scopes.textOf(rows.scope[row] as number),
     type: rows.types.textOf(rows.type[row] as number),
     value: rows.valueOf(row),
-    untilMs: rows.untilMs[row] as number,
-    simulated: rows.simulated[row] === 1,
   };
+  if (!isIdOf(id, identity)) return undefined;
+  const { leased: _, ...rest } = identity;
+  return { id, uuid: undefined, ...rest, untilMs: rows.untilMs[row] as number, simulated: rows.simulated[row] === 1 };
 }

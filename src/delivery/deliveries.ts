@@ -264,7 +264,9 @@ export class Deliveries {
     delivery.bytes += delivery.outstanding;
     this.#bytes += delivery.outstanding;
     delivery.outstanding = 0;
-    if (delivery.parkedAtMs === undefined) this.#enqueue(delivery);
+    // the last byte needs no turn and no place: the next response on this connection may want the slot before either comes
+    if (delivery.isWhole && !delivery.hasPieces) this.#step(delivery);
+    else if (delivery.parkedAtMs === undefined) this.#enqueue(delivery);
     else this.#comeBack(delivery);
   }
 
@@ -276,8 +278,6 @@ export class Deliveries {
 
   /** A parked reader reads again: it goes on when it has a place. The wait for it is ours. */
   #comeBack(delivery: Delivery): void {
-    // the last byte needs no place
-    if (delivery.bytes === delivery.source?.bytes && !delivery.hasPieces) return this.#complete(delivery);
     delivery.phase = 'resuming';
     delivery.slot?.resume(() => {
       if (delivery.phase !== 'resuming') return;

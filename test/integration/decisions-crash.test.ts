@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
-import { get, type IncomingMessage } from 'node:http';
-import { BlockList } from 'node:net';
+import { BlockList, connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -129,7 +128,7 @@ describe.each(SOURCES.filter(({ available }) => available))('killed during a her
   const herd: Bouncer[] = [];
   /** How the pulls of the herd ended: undefined, or why they failed. */
   let outcomes: (Error | undefined)[] = [];
-  let slowEnd: Error | undefined;
+  let slowWhole = 0;
   let folder = '';
   let source: Source;
   let headgate: Headgate;
@@ -166,13 +165,24 @@ describe.each(SOURCES.filter(({ available }) => available))('killed during a her
       return new Kind(headgate.url, keyOf(name));
     });
 
-  /** A client that has the first bytes of everything and reads no further. */
-  const slowReader = async (): Promise<IncomingMessage> => {
-    const headers = { 'x-api-key': keyOf('slow') };
-    const request = get(`${headgate.url}/v1/decisions/stream?startup=true`, { headers, agent: false });
-    const [response] = (await once(request, 'response')) as [IncomingMessage];
-    response.pause();
-    return response;
+  /**
+   * A client that asks for everything twice, has the first bytes and reads no further: the kernel may take one answer whole,
+   * and keeps it beyond the death of the process, but not two. Answers how many it finds whole in the end.
+   */
+  const slowReader = async (): Promise<() => Promise<number>> => {
+    const request = `GET /v1/decisions/stream?startup=true HTTP/1.1\r\nhost: a\r\nx-api-key: ${keyOf('slow')}\r\n\r\n`;
+    const socket = connect(headgate.port, '127.0.0.1');
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    // that it is reset is what it is here for
+    socket.on('error', () => undefined);
+    socket.write(request + request);
+    await once(socket, 'readable');
+    return async () => {
+      let text = '';
+      socket.setEncoding('latin1').on('data', (data: string) => (text += data));
+      await closed;
+      return text.match(/\]\}(?=HTTP|$)/g)?.length ?? 0;
+    };
   };
 
   beforeAll(async () => {
@@ -190,10 +200,6 @@ describe.each(SOURCES.filter(({ available }) => available))('killed during a her
     for (const bouncer of settled.slice(0, 2)) await bouncer.pull();
 
     const slow = await slowReader();
-    const slowEnded = once(slow, 'end').then(
-      () => undefined,
-      (error: Error) => error,
-    );
     herd.push(...bouncersOf('herd', HERD));
     let done = 0;
     let pulls: Promise<Error | undefined>[] = [];
@@ -206,8 +212,7 @@ describe.each(SOURCES.filter(({ available }) => available))('killed during a her
     const { port } = headgate;
     await headgate.kill();
     outcomes = await Promise.all(pulls);
-    slow.resume();
-    slowEnd = await slowEnded;
+    slowWhole = await slow();
     await source.change(THIRD);
     headgate = await serve(port);
     await level(THIRD.all);
@@ -221,7 +226,7 @@ describe.each(SOURCES.filter(({ available }) => available))('killed during a her
   }, MS_MAX);
 
   it('was in the middle of it, and nobody took a part for the whole', () => {
-    expect(slowEnd).toBeInstanceOf(Error);
+    expect(slowWhole).toBeLessThan(2);
     const cut = outcomes.filter((outcome) => outcome !== undefined);
     console.log(
       `Killed when ${HERD - cut.length} of ${HERD} had ${COUNT} decisions; ${cut.length} and a slow one did not`,

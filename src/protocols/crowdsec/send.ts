@@ -29,7 +29,10 @@ export interface Charged {
  * Sends under a slot, as the limits say, and makes known how it ended. The slot is free and the copy let go when it has. A
  * body that does not reach its end is cut: never ended, whatever was sent.
  */
-export async function sendCharged(front: FrontOptions, charged: Charged): Promise<Report> {
+export async function sendCharged(
+  front: Pick<FrontOptions, 'limiter' | 'deliveries' | 'guarded' | 'parking' | 'capMs'>,
+  charged: Charged,
+): Promise<Report> {
   const { exchange, copy, slot, what, contentType, fact } = charged;
   const { limiter, deliveries, guarded, parking, capMs } = front;
   const { waitedMs } = slot;
@@ -52,6 +55,8 @@ export async function sendCharged(front: FrontOptions, charged: Charged): Promis
   } finally {
     payload.release();
     copy.release();
+    // the slot was freed before its pages were: whoever waits for pinned bytes fits only now
+    limiter.recheck();
   }
 }
 

@@ -9,7 +9,7 @@ import type { Route } from '../server/index.ts';
 import { type LapiTls, openDecisionFiles, openLapi, Watch } from '../sources/index.ts';
 import { DecisionKeeper, openLmdbStore, type Store } from '../stores/index.ts';
 import { filesListener, lapiListener, restoredLine } from './decisions-log.ts';
-import type { Service, Shared } from './service.ts';
+import { budgetOptions, type Service, type Shared } from './service.ts';
 
 /** How often decisions expire, and what was held back is told: durations have whole seconds. */
 const TICK_MS = 1000;
@@ -184,20 +184,15 @@ async function forget(ledger: Ledger, strangers: readonly number[], sources: num
 }
 
 function frontOptions(
-  { config, clock, limiter, deliveries }: Shared,
+  shared: Shared,
   parts: Pick<FrontOptions, 'ledger' | 'views' | 'upstreams'> & { readonly keeper: DecisionKeeper | undefined },
 ): FrontOptions {
-  const { limits, decisions, server } = config;
+  const { decisions, server } = shared.config;
   const { keeper, ...rest } = parts;
   return {
     ...rest,
-    clock,
+    ...budgetOptions(shared),
     wallNow: Date.now,
-    limiter,
-    deliveries,
-    guarded: limits.enabled,
-    ...(limits.sendTimeoutMs === undefined ? {} : { capMs: limits.sendTimeoutMs }),
-    parking: limits.parking,
     waitMsMax: decisions.waitMsMax,
     keys: decisions.keys,
     delegate: decisions.delegate,

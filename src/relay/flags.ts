@@ -4,7 +4,7 @@ import type { EnvironmentFigures, Log } from '../observability/index.ts';
 import { type Environment, type EnvironmentInfo, FlagsFront } from '../protocols/launchdarkly/index.ts';
 import type { Route } from '../server/index.ts';
 import { openArchive, openFiles, type SourceEnvironment, type SourceListener } from '../sources/index.ts';
-import type { Service, Shared } from './service.ts';
+import { budgetOptions, type Service, type Shared } from './service.ts';
 
 type FileSourceHandle = ReturnType<typeof openArchive>;
 
@@ -81,15 +81,10 @@ export class FlagsService implements Service {
   }
 }
 
-function frontOf({ config, clock, limiter, deliveries }: Shared): FlagsFront {
-  const { limits, flags } = config;
+function frontOf(shared: Shared): FlagsFront {
+  const { limits, flags } = shared.config;
   return new FlagsFront({
-    clock,
-    limiter,
-    deliveries,
-    guarded: limits.enabled,
-    ...(limits.sendTimeoutMs === undefined ? {} : { capMs: limits.sendTimeoutMs }),
-    parking: limits.parking,
+    ...budgetOptions(shared),
     streamWaitMsMax: limits.waitStreamMsMax,
     pollWaitMsMax: limits.waitPollMsMax,
     aheadWaitMsMax: flags.aheadWaitMs,
@@ -100,7 +95,7 @@ function frontOf({ config, clock, limiter, deliveries }: Shared): FlagsFront {
     logBatchesMax: flags.logBatchesMax,
     logBytesMax: flags.logBytesMax,
     ...(flags.retryMs === undefined ? {} : { retryMs: flags.retryMs }),
-    onPinnedDropped: () => limiter.recheck(),
+    onPinnedDropped: () => shared.limiter.recheck(),
   });
 }
 

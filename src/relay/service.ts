@@ -16,6 +16,22 @@ export interface Shared {
   readonly deliveries: Deliveries;
 }
 
+/** What every front is told of the budget, and of how deliveries go out under it. */
+export interface BudgetOptions extends Pick<Shared, 'clock' | 'limiter' | 'deliveries'> {
+  /** Whether slow readers are cut. */
+  readonly guarded: boolean;
+  /** A fixed cap on one delivery, in milliseconds. */
+  readonly capMs?: number;
+  readonly parking: boolean;
+}
+
+/** The same for every front: one budget, whatever the protocol. */
+export function budgetOptions({ config, clock, limiter, deliveries }: Shared): BudgetOptions {
+  const { enabled, sendTimeoutMs, parking } = config.limits;
+  const cap = sendTimeoutMs === undefined ? {} : { capMs: sendTimeoutMs };
+  return { clock, limiter, deliveries, guarded: enabled, ...cap, parking };
+}
+
 /** One front with its sources and its store, as the relay starts and stops it. */
 export interface Service {
   readonly routes: readonly Route[];

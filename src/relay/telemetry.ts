@@ -1,10 +1,6 @@
-import type { Limiter } from '../admission/index.ts';
-import type { Config } from '../config/index.ts';
-import type { Deliveries } from '../delivery/index.ts';
-import { type Clock, HeadgateError, messageOf } from '../kernel/index.ts';
+import { HeadgateError, messageOf } from '../kernel/index.ts';
 import {
   type Figures,
-  type Log,
   type Metrics,
   openMetrics,
   openOtlp,
@@ -12,16 +8,10 @@ import {
   PROMETHEUS_TYPE,
 } from '../observability/index.ts';
 import { type Admin, openAdmin, type Route } from '../server/index.ts';
-import type { Service } from './service.ts';
+import type { Service, Shared } from './service.ts';
 
 /** What is looked at, and who looks. */
-export interface TelemetryParts {
-  readonly version: string;
-  readonly config: Config;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly limiter: Limiter;
-  readonly deliveries: Deliveries;
+export interface TelemetryParts extends Shared {
   readonly services: readonly Service[];
   readonly activeRequests: () => number;
   /** What the admin listener answers besides metrics. */

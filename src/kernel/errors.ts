@@ -3,6 +3,7 @@ export const ERROR_CODES = {
   HG_OPTION: 'An option has a value of the wrong type or out of range.',
   HG_CONFIG: 'A configuration file or environment variable cannot be used.',
   HG_SOURCE: 'A source delivered data that cannot be read.',
+  HG_UPSTREAM: 'An upstream cannot be reached, refuses what it was asked, or answers what cannot be read.',
   HG_ARCHIVE: 'An archive is damaged, too large, or not laid out as expected.',
   HG_STORE: 'The store cannot be opened, read or written.',
   HG_POSITION: 'A position does not have the form that this server gives out.',

@@ -13,6 +13,14 @@ export interface EnvironmentInfo {
   readonly projName?: string;
   /** How long a poll may be reused, in milliseconds; 0 is not at all. */
   readonly ttlMs: number;
+  /** Whether browsers must prove that they may ask about a context; default false. */
+  readonly secureMode?: boolean;
+  /** Origins that browsers may ask from; absent or empty: any. */
+  readonly allowedOrigins?: readonly string[];
+  /** Headers that browsers may send besides the protocol's own. */
+  readonly allowedHeaders?: readonly string[];
+  /** The payload filter whose data this is; absent: all of the data. */
+  readonly filterKey?: string;
 }
 
 /** A server-side key; one with an expiry is refused from then on. */

@@ -3,6 +3,7 @@ export { DataSet, type DataSetEvent, type LogView, type Outcome, type Since } fr
 export type { Checksum } from './encoder.ts';
 export { deflateBlock, deflateBlockSync, type GzipBlock, gzipHeader, gzipTrailer, storedBlock } from './gzip.ts';
 export type { Change, Item } from './item.ts';
+export type { KeptBatch, KeptData, KeptKey, PendingWrite } from './kept.ts';
 export type { Encoding } from './leaf.ts';
 export type { Batch, CatchUp } from './log.ts';
 export type { DataSetOptions } from './options.ts';

@@ -7,6 +7,7 @@ export {
   type Records,
   type Restored,
 } from './decisions.ts';
+export type { FlagKeep, KeptFlags } from './flags-keep.ts';
 export { type LmdbOptions, openLmdbStore } from './lmdb.ts';
 export { openMemoryStore } from './memory.ts';
 export type { Entry, Store, Write } from './store.ts';

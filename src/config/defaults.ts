@@ -5,8 +5,16 @@ import type { Config, Machine, Mutable } from './types.ts';
 const KIB = 1024;
 const MIB = 1024 * KIB;
 
+/** Evaluated flags that are kept, and events that are held, each. */
+const SHARE = 16;
+const SHARE_BYTES_MIN = 4 * MIB;
+const SHARE_BYTES_MAX = 64 * MIB;
+
 /** What is allowed of each interval at least: a file read more often costs more than it tells. */
 export const INTERVAL_MS_MIN = 100;
+
+/** What stands for an environment's ID in prefixes and names of tables. */
+export const ID_PLACEHOLDER = '$CID';
 
 /** This machine, as far as it is known before the server was asked for the low-water mark. */
 export function thisMachine(): Machine {
@@ -50,6 +58,10 @@ export function draftConfig(machine: Machine): Mutable<Config> {
       initTimeoutMs: 10_000,
       disconnectedStatusMs: 60_000,
       credentialCleanupMs: 60_000,
+      pingJitterMs: 0,
+      upstreamProtocol: 'auto',
+      evaluation: { threads: 'auto', cacheBytesMax: shareOf(machine) },
+      bigSegments: { staleAsDegraded: false, staleThresholdMs: 300_000 },
       sources: [],
     },
     decisions: {
@@ -71,6 +83,22 @@ export function draftConfig(machine: Machine): Mutable<Config> {
     store: { type: 'none', path: '' },
     environments: [],
     exit: { onError: false, always: false, ignoreConnectionErrors: false },
+    ...service(machine),
+    ...outputs(),
+  };
+}
+
+/** What is held for a while is given a sixteenth of the memory, and no more than is of use. */
+function shareOf({ memoryLimitBytes }: Machine): number {
+  return Math.min(SHARE_BYTES_MAX, Math.max(SHARE_BYTES_MIN, Math.floor(memoryLimitBytes / SHARE)));
+}
+
+/** What has to do with the vendor's service and the databases of its relay. */
+function service(
+  machine: Machine,
+): Pick<Mutable<Config>, 'autoConfig' | 'dynamoDb' | 'events' | 'outbound' | 'redis' | 'upstream'> {
+  return {
+    autoConfig: undefined,
     events: {
       send: false,
       uri: 'https://events.launchdarkly.com',
@@ -78,13 +106,16 @@ export function draftConfig(machine: Machine): Mutable<Config> {
       capacity: 1000,
       inlineUsers: false,
       inboundPayloadBytesMax: undefined,
+      heldBytesMax: shareOf(machine),
     },
     upstream: {
       streamUri: 'https://stream.launchdarkly.com',
       baseUri: 'https://sdk.launchdarkly.com',
       clientSideBaseUri: 'https://clientsdk.launchdarkly.com',
     },
-    ...outputs(),
+    outbound: { proxy: undefined, caPaths: [] },
+    redis: undefined,
+    dynamoDb: undefined,
   };
 }
 

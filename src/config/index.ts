@@ -1,4 +1,4 @@
-export { defaultConfig } from './defaults.ts';
+export { defaultConfig, ID_PLACEHOLDER } from './defaults.ts';
 export { describeConfig } from './describe.ts';
 export { type KeyFile, parseKeyFile } from './keys.ts';
 export { explainLimits, resolveLimits } from './limits.ts';
@@ -6,13 +6,17 @@ export { type MachineMemory, type MachineReads, machineMemory } from './machine.
 export type {
   AdminConfig,
   ArchiveSource,
+  AutoConfigConfig,
+  BigSegmentsConfig,
   BouncerKeyConfig,
   ClientVerification,
   Config,
   DecisionFileConfig,
   DecisionsConfig,
   DecisionSource,
+  DynamoDbConfig,
   EnvironmentConfig,
+  EvaluationConfig,
   EventsConfig,
   ExitConfig,
   FileSource,
@@ -26,7 +30,10 @@ export type {
   Machine,
   Origin,
   OtlpConfig,
+  OutboundConfig,
   Problem,
+  ProxyConfig,
+  RedisConfig,
   ServerConfig,
   Severity,
   StoreConfig,

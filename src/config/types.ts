@@ -1,3 +1,31 @@
+import type {
+  AutoConfigConfig,
+  DynamoDbConfig,
+  EnvironmentConfig,
+  EventsConfig,
+  FlagsConfig,
+  OutboundConfig,
+  RedisConfig,
+  UpstreamConfig,
+} from './types-flags.ts';
+
+export type {
+  ArchiveSource,
+  AutoConfigConfig,
+  BigSegmentsConfig,
+  DynamoDbConfig,
+  EnvironmentConfig,
+  EvaluationConfig,
+  EventsConfig,
+  FileSource,
+  FlagsConfig,
+  FlagSource,
+  OutboundConfig,
+  ProxyConfig,
+  RedisConfig,
+  UpstreamConfig,
+} from './types-flags.ts';
+
 /** How much a message matters: an error stops the start, a warning and an info do not. */
 export type Severity = 'error' | 'warning' | 'info';
 
@@ -122,57 +150,6 @@ export interface LimitsConfig {
   readonly lowWaterMarkBytes: number | undefined;
 }
 
-/** An offline archive, as the vendor's service writes it. */
-export interface ArchiveSource {
-  readonly type: 'archive';
-  readonly path: string;
-  /** How often the file is looked at for changes. */
-  readonly intervalMs: number;
-  readonly allowedOrigins: readonly string[];
-  readonly allowedHeaders: readonly string[];
-}
-
-/** Files of flags and segments that stand for one environment. */
-export interface FileSource {
-  readonly type: 'file';
-  readonly name: string;
-  readonly paths: readonly string[];
-  readonly intervalMs: number;
-  readonly sdkKey: string | undefined;
-  readonly mobileKey: string | undefined;
-  readonly envId: string | undefined;
-  readonly projectKey: string | undefined;
-  /** What polls may be cached for; 0 = not at all. */
-  readonly ttlMs: number;
-  readonly secureMode: boolean;
-  readonly allowedOrigins: readonly string[];
-  readonly allowedHeaders: readonly string[];
-}
-
-/** Where flags come from. */
-export type FlagSource = ArchiveSource | FileSource;
-
-/** The feature-flag front and its sources. */
-export interface FlagsConfig {
-  readonly heartbeatMs: number;
-  /** A stream is closed after this; undefined = never. */
-  readonly connectionMsMax: number | undefined;
-  readonly compression: 'auto' | 'off';
-  /** The `retry:` line of streams; undefined = none, the client's own backoff. */
-  readonly retryMs: number | undefined;
-  /** Which clients of the first stream protocol get changes instead of a full copy when they come back. */
-  readonly catchUp: 'safe' | 'all' | 'off';
-  /** How long a client that seems ahead of us waits for our source. */
-  readonly aheadWaitMs: number;
-  readonly logBatchesMax: number;
-  readonly logBytesMax: number;
-  /** How long the first request of an environment waits for its data. */
-  readonly initTimeoutMs: number;
-  readonly disconnectedStatusMs: number;
-  readonly credentialCleanupMs: number;
-  readonly sources: readonly FlagSource[];
-}
-
 /** How Headgate presents itself to an upstream over TLS, and what it accepts from it. */
 export interface UpstreamTlsConfig {
   /** Certificates to trust instead of the system's own, as the path of a PEM file. */
@@ -263,26 +240,13 @@ export interface DecisionsConfig {
 
 /** Where what must survive a restart is kept. */
 export interface StoreConfig {
-  readonly type: 'lmdb' | 'none';
-  /** The folder; empty for `none`. */
+  /**
+   * `lmdb`: a folder of our own; `redis`: {@link Config.redis}; `none`: nowhere. Flags are kept in `Config.redis` or
+   * `Config.dynamoDb` whenever there is one, and in the store when there is neither.
+   */
+  readonly type: 'lmdb' | 'redis' | 'none';
+  /** The folder; empty but for `lmdb`. */
   readonly path: string;
-}
-
-/** An environment of the vendor's service, by its keys. Carried; needs an upstream connection. */
-export interface EnvironmentConfig {
-  readonly name: string;
-  readonly sdkKey: string;
-  readonly mobileKey: string | undefined;
-  readonly envId: string | undefined;
-  readonly projectKey: string | undefined;
-  readonly filterKeys: readonly string[];
-  readonly prefix: string | undefined;
-  readonly tableName: string | undefined;
-  readonly allowedOrigins: readonly string[];
-  readonly allowedHeaders: readonly string[];
-  readonly secureMode: boolean;
-  readonly logLevel: LogLevel | undefined;
-  readonly ttlMs: number;
 }
 
 /** When to end by ourselves. */
@@ -291,24 +255,8 @@ export interface ExitConfig {
   readonly onError: boolean;
   /** End as soon as every source has loaded once; do not listen. */
   readonly always: boolean;
+  /** An upstream that cannot be reached at start is no failure: what the store has is served, or clients wait. */
   readonly ignoreConnectionErrors: boolean;
-}
-
-/** Where events would go. Carried; events are not forwarded. */
-export interface EventsConfig {
-  readonly send: boolean;
-  readonly uri: string;
-  readonly flushIntervalMs: number;
-  readonly capacity: number;
-  readonly inlineUsers: boolean;
-  readonly inboundPayloadBytesMax: number | undefined;
-}
-
-/** The vendor's service. Carried; needs an upstream connection. */
-export interface UpstreamConfig {
-  readonly streamUri: string;
-  readonly baseUri: string;
-  readonly clientSideBaseUri: string;
 }
 
 /** What is logged, and how it looks. */
@@ -355,8 +303,12 @@ export interface Config {
   readonly store: StoreConfig;
   readonly environments: readonly EnvironmentConfig[];
   readonly exit: ExitConfig;
+  readonly autoConfig: AutoConfigConfig | undefined;
   readonly events: EventsConfig;
   readonly upstream: UpstreamConfig;
+  readonly outbound: OutboundConfig;
+  readonly redis: RedisConfig | undefined;
+  readonly dynamoDb: DynamoDbConfig | undefined;
   readonly log: LogConfig;
   readonly admin: AdminConfig;
   readonly otlp: OtlpConfig;

@@ -1,10 +1,8 @@
+import { ID_PLACEHOLDER } from './defaults.ts';
 import type { Problems } from './problems.ts';
 import { listOf, type SettingGroup, textOf, type VendorSettings } from './settings.ts';
 import { show } from './scalars.ts';
 import { parseInteger } from './values.ts';
-
-/** What the vendor puts in place of an environment's ID. */
-const ID_PLACEHOLDER = '$CID';
 
 type Check = (settings: VendorSettings, problems: Problems) => void;
 

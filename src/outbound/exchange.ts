@@ -1,0 +1,204 @@
+import type { ClientRequest, IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import { pipeline, type Readable } from 'node:stream';
+import { TLSSocket } from 'node:tls';
+import { constants, createGunzip } from 'node:zlib';
+import { type Clock, HeadgateError, messageOf, type Timer } from '../kernel/index.ts';
+import { shownUrl } from './url.ts';
+
+/** A request. */
+export interface OutboundRequest {
+  readonly method: string;
+  readonly url: URL;
+  /** `accept-encoding`, `content-length` and `user-agent` are set by the client unless they are given. */
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: Uint8Array;
+  /** Gives the request up, also while its body is read. */
+  readonly signal?: AbortSignal;
+  /** From the connection to the head of the answer, in milliseconds; 30,000 when not given. */
+  readonly headersTimeoutMs?: number;
+  /** How long a reader of the body waits for its next byte, in milliseconds; 60,000 when not given. */
+  readonly idleTimeoutMs?: number;
+}
+
+/** An answer. Its body must be read, by one reader and once, or discarded: a connection is held until then. */
+export interface OutboundReply {
+  readonly status: number;
+  /** The value of a header, whatever the case of its name; several are joined with `, `. */
+  header(name: string): string | undefined;
+  /** Pieces as they arrive, gzip undone. Leaving the iteration closes the connection. Throws HG_UPSTREAM, also when the answer is cut. */
+  readonly body: AsyncIterable<Uint8Array>;
+  /** The whole body as text. Throws HG_UPSTREAM, also when it has more than `bytesMax` bytes. */
+  text(bytesMax: number): Promise<string>;
+  /** Lets the body go unread. */
+  discard(): void;
+}
+
+const HEADERS_MS_MAX = 30_000;
+const IDLE_MS_MAX = 60_000;
+/** What is cheaper to read to its end than a new connection. */
+const DRAIN_BYTES_MAX = 64 * 1024;
+
+/** `tls.TLSSocket` has it, its types do not. */
+interface Securing {
+  readonly secureConnecting: boolean;
+}
+
+/** What an {@link Exchange} needs. */
+export interface ExchangeOptions {
+  readonly request: OutboundRequest;
+  readonly clock: Clock;
+  readonly connectTimeoutMs: number;
+  readonly send: () => ClientRequest;
+  readonly ended: (exchange: Exchange) => void;
+}
+
+/** One request and its answer: the timers, and what becomes of failures. */
+export class Exchange {
+  readonly #options: ExchangeOptions;
+  #request: ClientRequest | undefined;
+  #response: IncomingMessage | undefined;
+  #timer: Timer | undefined;
+  #kept = false;
+  /** Why we ended it, when we did: the error of the destroyed stream says less. */
+  #cause: string | undefined;
+
+  constructor(options: ExchangeOptions) {
+    this.#options = options;
+  }
+
+  /** Whether it failed on a kept connection without any fault of the other side that we know of, and may be made again (RFC 9110 section 9.2.2). */
+  get mayRepeat(): boolean {
+    const { method, signal } = this.#options.request;
+    const isSafe = method === 'GET' || method === 'HEAD';
+    return this.#kept && isSafe && this.#cause === undefined && signal?.aborted !== true;
+  }
+
+  async run(): Promise<OutboundReply> {
+    try {
+      const response = await this.#head();
+      // told to whoever reads; nobody may be reading yet
+      response.on('error', () => {});
+      response.on('close', () => this.#options.ended(this));
+      return this.#reply(response);
+    } catch (thrown) {
+      this.#options.ended(this);
+      throw this.#failure(thrown);
+    } finally {
+      this.#disarm();
+    }
+  }
+
+  /** Gives it up. */
+  stop(cause: string): void {
+    this.#cause ??= cause;
+    (this.#response ?? this.#request)?.destroy(new Error(cause));
+  }
+
+  #head(): Promise<IncomingMessage> {
+    return new Promise<IncomingMessage>((resolve, reject) => {
+      const request = this.#options.send();
+      this.#request = request;
+      request.on('error', reject);
+      request.on('response', (response) => {
+        this.#response = response;
+        resolve(response);
+      });
+      request.on('socket', (socket) => this.#onSocket(socket));
+      // Behind a proxy the socket is given out once the tunnel stands, so the time for a connection begins here.
+      const { connectTimeoutMs } = this.#options;
+      this.#arm(connectTimeoutMs, `no connection within ${connectTimeoutMs / 1000} s`);
+    });
+  }
+
+  #onSocket(socket: Socket): void {
+    const { headersTimeoutMs = HEADERS_MS_MAX } = this.#options.request;
+    const connected = (): void => {
+      if (this.#response === undefined) this.#arm(headersTimeoutMs, `no answer within ${headersTimeoutMs / 1000} s`);
+    };
+    const isSecuring = socket instanceof TLSSocket && (socket as TLSSocket & Securing).secureConnecting;
+    this.#kept = this.#request?.reusedSocket === true;
+    if (!socket.connecting && !isSecuring) return connected();
+    socket.once(socket instanceof TLSSocket ? 'secureConnect' : 'connect', connected);
+  }
+
+  #reply(response: IncomingMessage): OutboundReply {
+    const header = (name: string): string | undefined => {
+      const value = response.headers[name.toLowerCase()];
+      return Array.isArray(value) ? value.join(', ') : value;
+    };
+    const body = this.#read(response);
+    const discard = (): void => {
+      const length = Number(header('content-length') ?? Number.POSITIVE_INFINITY);
+      if (length <= DRAIN_BYTES_MAX) response.resume();
+      else response.destroy();
+    };
+    return { status: response.statusCode ?? 0, header, body, discard, text: (bytesMax) => this.#text(body, bytesMax) };
+  }
+
+  async #text(body: AsyncIterable<Uint8Array>, bytesMax: number): Promise<string> {
+    const pieces: Uint8Array[] = [];
+    let bytes = 0;
+    for await (const piece of body) {
+      bytes += piece.byteLength;
+      if (bytes > bytesMax) throw this.#failure(new Error(`the answer may have ${bytesMax} bytes, got more`));
+      pieces.push(piece);
+    }
+    return Buffer.concat(pieces).toString('utf8');
+  }
+
+  async *#read(response: IncomingMessage): AsyncGenerator<Uint8Array, void, undefined> {
+    try {
+      const pieces = this.#decoded(response)[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
+      for (let piece = await this.#next(pieces); piece !== undefined; piece = await this.#next(pieces)) yield piece;
+    } catch (thrown) {
+      throw this.#failure(thrown);
+    } finally {
+      // before its end the rest cannot be told from the next answer, so the connection goes with it
+      response.destroy();
+    }
+  }
+
+  /** Only the time for which we wait counts: a reader that takes its time is no silence of the other side. */
+  async #next(pieces: AsyncIterator<Buffer>): Promise<Buffer | undefined> {
+    const { idleTimeoutMs = IDLE_MS_MAX } = this.#options.request;
+    this.#arm(idleTimeoutMs, `nothing came for ${idleTimeoutMs / 1000} s`);
+    try {
+      const { done, value } = await pieces.next();
+      return done === true ? undefined : value;
+    } finally {
+      this.#disarm();
+    }
+  }
+
+  #decoded(response: IncomingMessage): Readable {
+    const encoding = (response.headers['content-encoding'] ?? 'identity').toLowerCase();
+    if (encoding === 'identity' || encoding === '') return response;
+    if (encoding !== 'gzip') throw new Error(`the answer must be plain or gzip, got ${JSON.stringify(encoding)}`);
+    // A stream's sender flushes after each event; what was flushed must come out at once. The outcome is seen by whoever reads.
+    return pipeline(response, createGunzip({ flush: constants.Z_SYNC_FLUSH }), () => {});
+  }
+
+  #arm(ms: number, cause: string): void {
+    this.#disarm();
+    if (ms < Number.POSITIVE_INFINITY) this.#timer = this.#options.clock.after(ms, () => this.stop(cause));
+  }
+
+  #disarm(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+  }
+
+  #failure(thrown: unknown): HeadgateError {
+    if (thrown instanceof HeadgateError) return thrown;
+    const { url, signal } = this.#options.request;
+    const given = this.#cause ?? (signal?.aborted === true ? 'it was given up' : causeOf(thrown));
+    const act = this.#response === undefined ? 'reach' : 'read the answer of';
+    return new HeadgateError('HG_UPSTREAM', `Cannot ${act} ${shownUrl(url)}: ${given}`, { cause: thrown });
+  }
+}
+
+/** A name with several addresses fails once for each, and the error that stands for all of them has no text of its own. */
+function causeOf(thrown: unknown): string {
+  return thrown instanceof AggregateError ? thrown.errors.map(messageOf).join(', ') : messageOf(thrown);
+}

@@ -9,7 +9,7 @@ import { DecisionsService } from './relay/decisions.ts';
 import { FlagsService } from './relay/flags.ts';
 import type { Service } from './relay/service.ts';
 import { Telemetry } from './relay/telemetry.ts';
-import { healthRoutes, type Route, Server, watchTls } from './server/index.ts';
+import { healthRoutes, type Route, Server, type StatusPath, watchTls } from './server/index.ts';
 
 export { type Log, openLog };
 
@@ -200,6 +200,7 @@ async function assemble(options: RelayOptions): Promise<Parts> {
   const health = healthRoutes({
     ready: () => services.every(({ ready }) => ready),
     status: () => statusOf({ services, limiter, deliveries }),
+    statusAt: (path) => statusAt(services, path),
   });
   const routes = [...services.flatMap((service) => service.routes), ...health];
   const { server, stopTls } = await makeServer(config, clock, log, routes);
@@ -264,6 +265,12 @@ async function makeServer(
     routes,
   );
   return { server, stopTls: () => watched?.stop() };
+}
+
+/** One environment, of whichever service has it. */
+function statusAt(services: readonly Service[], path: StatusPath): object | 'unknown' | 'not yet' {
+  const answers = services.flatMap((service) => service.statusAt?.(path) ?? []);
+  return answers.find((answer) => typeof answer === 'object') ?? answers[0] ?? 'unknown';
 }
 
 /** What `/status` says: the vendor's members, and a block of our own that shows the budget. */

@@ -2,7 +2,7 @@ import { type FileSource, type FlagSource, maskKey } from '../config/index.ts';
 import type { Clock } from '../kernel/index.ts';
 import type { EnvironmentFigures, Log } from '../observability/index.ts';
 import { type Environment, type EnvironmentInfo, FlagsFront } from '../protocols/launchdarkly/index.ts';
-import type { Route } from '../server/index.ts';
+import type { Route, StatusPath } from '../server/index.ts';
 import { openArchive, openFiles, type SourceEnvironment, type SourceListener } from '../sources/index.ts';
 import { budgetOptions, type Service, type Shared } from './service.ts';
 
@@ -49,6 +49,10 @@ export class FlagsService implements Service {
     return { healthy, members: { environments } };
   }
 
+  statusAt(path: StatusPath): object | 'unknown' | 'not yet' {
+    return this.#front.statusAt(path);
+  }
+
   figures(): { environments: readonly EnvironmentFigures[] } {
     const environments = this.#front.environments();
     const labels = labelsOf(environments);
@@ -88,6 +92,7 @@ function frontOf(shared: Shared): FlagsFront {
     streamWaitMsMax: limits.waitStreamMsMax,
     pollWaitMsMax: limits.waitPollMsMax,
     aheadWaitMsMax: flags.aheadWaitMs,
+    disconnectedMs: flags.disconnectedStatusMs,
     heartbeatMs: flags.heartbeatMs,
     ...(flags.connectionMsMax === undefined ? {} : { connectionMsMax: flags.connectionMsMax }),
     compression: flags.compression === 'auto',

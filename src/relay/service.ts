@@ -3,7 +3,7 @@ import type { Config } from '../config/index.ts';
 import type { Deliveries } from '../delivery/index.ts';
 import type { Clock } from '../kernel/index.ts';
 import type { Figures, Log } from '../observability/index.ts';
-import type { Route } from '../server/index.ts';
+import type { Route, StatusPath } from '../server/index.ts';
 
 /** What every service of one relay shares: above all the one budget. */
 export interface Shared {
@@ -43,6 +43,8 @@ export interface Service {
   readonly streams: number;
   /** Its members of `/status`, and whether all is well. */
   status(): { readonly healthy: boolean; readonly members: object };
+  /** One part of what it serves, as `/status/…` names it. */
+  statusAt?(path: StatusPath): object | 'unknown' | 'not yet';
   /** What metrics tell of it, as of now. */
   figures?(): Partial<Pick<Figures, 'environments' | 'decisions'>>;
   /** What an environment is called in metrics, by its name in facts; undefined: it is none of this service's. */

@@ -164,6 +164,7 @@ export function fakeFront(limits: Partial<LimiterOptions> = {}, more: Partial<Fr
     streamWaitMsMax: 1000,
     pollWaitMsMax: 1000,
     aheadWaitMsMax: 5000,
+    disconnectedMs: 60_000,
     heartbeatMs: 180_000,
     compression: true,
     catchUp: 'safe',

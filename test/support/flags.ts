@@ -184,6 +184,7 @@ function assemble(
     streamWaitMsMax: isOff ? Number.POSITIVE_INFINITY : (limits.waitMsMax ?? 10_000),
     pollWaitMsMax: isOff ? Number.POSITIVE_INFINITY : (limits.waitMsMax ?? 10_000),
     aheadWaitMsMax: 5000,
+    disconnectedMs: 60_000,
     heartbeatMs: 180_000,
     compression: true,
     catchUp: 'safe',

@@ -19,8 +19,9 @@ export interface EnvironmentInfo {
   readonly allowedOrigins?: readonly string[];
   /** Headers that browsers may send besides the protocol's own. */
   readonly allowedHeaders?: readonly string[];
-  /** The payload filter whose data this is; absent: all of the data. */
+  /** The payload filter whose data this is, and the environment that it is of; absent: all of the data. */
   readonly filterKey?: string;
+  readonly parentId?: string;
 }
 
 /** A server-side key; one with an expiry is refused from then on. */

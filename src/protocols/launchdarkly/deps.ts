@@ -19,6 +19,8 @@ export interface FrontOptions {
   readonly pollWaitMsMax: number;
   /** How long a client that seems ahead of us waits for our source, in milliseconds. */
   readonly aheadWaitMsMax: number;
+  /** How long a source may be away before its environment is called disconnected, in milliseconds. */
+  readonly disconnectedMs: number;
   readonly heartbeatMs: number;
   readonly connectionMsMax?: number;
   /** What streams tell clients to wait before they reconnect, in milliseconds; absent: their own backoff. */

@@ -16,7 +16,8 @@ import type { ClientInfo } from './client.ts';
 import { type CompressedStream, compressedBlock } from './compressed.ts';
 import type { EnvironmentInfo } from './credentials.ts';
 import { factOf, lost } from './facts.ts';
-import { positionOf } from './positions.ts';
+import { type DigestOrder, positionOf } from './positions.ts';
+import type { ConnectionState, DataStoreState } from './status.ts';
 import { ALL_STREAM, FLAGS_STREAM, OBJECTS_STREAM, type StreamView } from './views.ts';
 import { EVENT, KINDS } from './words.ts';
 
@@ -98,6 +99,12 @@ export class Environment {
   stateSinceMs: number = Date.now();
   /** Unix time at which data last came from the source, in milliseconds; undefined before the first. */
   loadedMs: number | undefined;
+  /** Where its data stand among those of other replicas, where they share an order. */
+  order: DigestOrder | undefined;
+  /** How it is with its source; undefined for files, whose data are there or not. */
+  connection: ConnectionState | undefined;
+  /** How it is with what keeps its data; undefined: nothing does, or the store is our own. */
+  dataStore: DataStoreState | undefined;
   /** Streams whose first data has not come yet; they are among those that wait. */
   readonly #expecting = new Set<StreamClient>();
   /** Offset of the latest break in the log: whoever holds data from before it needs a full copy. */

@@ -44,3 +44,6 @@ export const failed: Fact<ClientFact & { error: unknown }> = new Fact('headgate:
 
 /** A client with a good key asked for something: a frequent fact. `method` is of HTTP. */
 export const requested: Fact<ClientFact & { method: string }> = new Fact('headgate:flags.requested');
+
+/** A client that seemed to hold newer data was sent ours: the clock says so, and no order of replicas. */
+export const steppedBack: Fact<ClientFact> = new Fact('headgate:flags.stepped-back');

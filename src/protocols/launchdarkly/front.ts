@@ -1,17 +1,17 @@
 import type { Item } from '../../dataset/index.ts';
 import type { Exchange } from '../../delivery/index.ts';
-import type { Timer } from '../../kernel/index.ts';
 import { clientOf } from './client.ts';
 import { credentialOf, type EnvironmentInfo } from './credentials.ts';
 import type { FrontOptions } from './deps.ts';
+import { Directory } from './directory.ts';
 import { Environment } from './environment.ts';
 import { factOf, requested } from './facts.ts';
 import { answerItem, Polls } from './polls.ts';
 import { replyEmpty, replyText } from './replies.ts';
-import { statusOf } from './status.ts';
+import { environmentStatus, type StatusOptions, statusOf } from './status.ts';
 import { Streams } from './streams.ts';
 import { ALL_POLL, FLAGS_POLL, OBJECTS_POLL } from './views.ts';
-import { KIND_FLAG, KIND_SEGMENT, TEXT } from './words.ts';
+import { KIND_FLAG, KIND_SEGMENT } from './words.ts';
 
 /** One path of this front. Methods other than those named are answered 405. */
 export interface Route {
@@ -32,7 +32,7 @@ export interface Route {
  *
  * const front = new FlagsFront({
  *   clock: systemClock, limiter: Limiter.disabled('copies'), deliveries: new Deliveries(), guarded: true, parking: false,
- *   streamWaitMsMax: 10_000, pollWaitMsMax: 1000, aheadWaitMsMax: 5000, heartbeatMs: 180_000, compression: true,
+ *   streamWaitMsMax: 10_000, pollWaitMsMax: 1000, aheadWaitMsMax: 5000, disconnectedMs: 60_000, heartbeatMs: 180_000, compression: true,
  *   catchUp: 'safe', logBatchesMax: 10_000, logBytesMax: 1e8, onPinnedDropped: () => {},
  * });
  * const environment = { id: 'production', name: 'production', sdkKeys: [{ value: 'sdk-1' }], ttlMs: 0 };
@@ -45,57 +45,49 @@ export class FlagsFront {
   readonly #options: FrontOptions;
   readonly #streams: Streams;
   readonly #polls: Polls;
-  readonly #environments = new Map<string, Environment>();
-  /** SDK key to environment. */
-  readonly #byKey = new Map<string, { environment: Environment; expiresMs: number }>();
-  /** Keys that went while a source was telling what it holds: perhaps to an environment that it has not told yet. */
-  readonly #unsettled = new Set<string>();
-  #expiryTimer: Timer | undefined;
-  #complete = false;
+  readonly #directory: Directory;
   #leaving = false;
 
   constructor(options: FrontOptions) {
     this.#options = options;
     this.#streams = new Streams(options);
     this.#polls = new Polls(options);
+    this.#directory = new Directory({
+      clock: options.clock,
+      make: (info) =>
+        new Environment(info, options, {
+          refresh: (client) => void this.#streams.refresh(client),
+          catchUp: (client, offset) => void this.#streams.follow(client, offset),
+        }),
+      onRevoked: () => this.endRevoked(),
+    });
+  }
+
+  /** Which credentials lead to which environment. */
+  get directory(): Directory {
+    return this.#directory;
   }
 
   /** From here on the list of environments is known: a key that none of them has is refused, not asked to wait. */
   environmentsKnown(): void {
-    this.#complete = true;
-    this.#unsettled.clear();
-    this.endRevoked();
+    this.#directory.settle();
   }
 
   /** Ends the streams whose key is no longer one of their environment, or has expired. */
   endRevoked(): void {
-    const nowMs = Date.now();
-    for (const environment of this.#environments.values()) {
-      environment.endStreams(({ credential }) => {
-        const known = this.#byKey.get(credential ?? '');
-        return known?.environment !== environment || known.expiresMs <= nowMs;
-      });
+    for (const environment of this.environments()) {
+      environment.endStreams(({ credential }) => !this.#directory.leadsTo(environment, 'server', credential));
     }
   }
 
   /** Every environment, in the order in which they came. */
   environments(): readonly Environment[] {
-    return [...this.#environments.values()];
+    return this.#directory.environments();
   }
 
   /** Adds an environment, or takes over what changed about it. */
   upsert(info: EnvironmentInfo): Environment {
-    let environment = this.#environments.get(info.id);
-    if (environment === undefined) {
-      environment = new Environment(info, this.#options, {
-        refresh: (client) => void this.#streams.refresh(client),
-        catchUp: (client, offset) => void this.#streams.follow(client, offset),
-      });
-      this.#environments.set(info.id, environment);
-    }
-    environment.info = info;
-    this.#indexKeys();
-    return environment;
+    return this.#directory.upsert(info);
   }
 
   /** Adds an environment together with everything that it holds. `versions`: whether a source's versions are to be trusted. */
@@ -109,9 +101,7 @@ export class FlagsFront {
 
   /** Forgets an environment and closes its streams. */
   remove(id: string): void {
-    this.#environments.get(id)?.close();
-    this.#environments.delete(id);
-    this.#indexKeys();
+    this.#directory.remove(id)?.close();
   }
 
   /** From here on new clients should go elsewhere. Those that come all the same are served. */
@@ -121,12 +111,34 @@ export class FlagsFront {
 
   /** Whether every environment has data, and no stop is under way. */
   get ready(): boolean {
-    return this.#complete && !this.#leaving && this.environments().every(({ data }) => data.ready);
+    return this.#directory.complete && !this.#leaving && this.environments().every(({ data }) => data.ready);
   }
 
   /** What `/status` says of the environments, in the vendor's shape. */
   status(): { environments: Record<string, object>; healthy: boolean } {
-    return statusOf(this.environments(), this.#complete);
+    return statusOf(this.environments(), this.#directory.complete, this.#statusOptions());
+  }
+
+  /** One environment: by its ID or name, or by its project's key and its own; and the filter of its data, if any. */
+  statusAt({
+    names,
+    filter,
+  }: {
+    names: readonly string[];
+    filter: string | undefined;
+  }): object | 'unknown' | 'not yet' {
+    const [first = '', second] = names;
+    const found = this.environments().find(({ info }) => {
+      if (info.filterKey !== filter) return false;
+      if (second !== undefined) return info.projKey === first && info.envKey === second;
+      return info.envId === first || (info.parentId ?? info.id) === first || info.name === first;
+    });
+    if (found !== undefined) return environmentStatus(found, this.#statusOptions());
+    return this.#directory.complete ? 'unknown' : 'not yet';
+  }
+
+  #statusOptions(): StatusOptions {
+    return { nowMs: Date.now(), disconnectedMs: this.#options.disconnectedMs };
   }
 
   /** The paths of this front. */
@@ -162,7 +174,7 @@ export class FlagsFront {
   /** Bytes of pages that only deliveries keep alive. */
   get pinnedBytes(): number {
     let bytes = 0;
-    for (const { data } of this.#environments.values()) bytes += data.pinnedBytes;
+    for (const { data } of this.environments()) bytes += data.pinnedBytes;
     return bytes;
   }
 
@@ -178,39 +190,15 @@ export class FlagsFront {
     answer: (environment: Environment) => Promise<void> | void,
   ): Promise<void> | void {
     const credential = credentialOf(exchange.header('authorization'));
-    const known = credential === undefined ? undefined : this.#byKey.get(credential);
-    if (known !== undefined && Date.now() < known.expiresMs) {
-      const { method } = exchange;
-      requested.publish(() => Object.assign(factOf(known.environment, route, clientOf(exchange)), { method }));
-      if (exchange.query.has('filter')) return replyText(exchange, 404, TEXT.unknownFilter);
-      return answer(known.environment);
+    const found = this.#directory.find('server', credential, exchange.query.get('filter') ?? undefined);
+    if ('status' in found) {
+      if (found.text === undefined) replyEmpty(exchange, found.status);
+      else replyText(exchange, found.status, found.text);
+      return undefined;
     }
-    if (credential === undefined) return replyEmpty(exchange, 401);
-    if (!this.#complete || this.#unsettled.has(credential)) return replyText(exchange, 503, TEXT.noEnvironmentsYet);
-    return replyText(exchange, 401, TEXT.unknownCredential);
-  }
-
-  /** Ends the streams of a key when it expires, not when somebody next asks. */
-  #awaitExpiry(): void {
-    this.#expiryTimer?.cancel();
-    const nowMs = Date.now();
-    const next = Math.min(...[...this.#byKey.values()].map(({ expiresMs }) => expiresMs).filter((at) => at > nowMs));
-    if (next === Number.POSITIVE_INFINITY) return;
-    this.#expiryTimer = this.#options.clock.after(next - nowMs, () => {
-      this.endRevoked();
-      this.#awaitExpiry();
-    });
-  }
-
-  #indexKeys(): void {
-    for (const key of this.#byKey.keys()) this.#unsettled.add(key);
-    this.#byKey.clear();
-    for (const environment of this.#environments.values()) {
-      for (const { value, expiresMs } of environment.info.sdkKeys) {
-        this.#unsettled.delete(value);
-        this.#byKey.set(value, { environment, expiresMs: expiresMs ?? Number.POSITIVE_INFINITY });
-      }
-    }
-    this.#awaitExpiry();
+    const { environment } = found;
+    const { method } = exchange;
+    requested.publish(() => Object.assign(factOf(environment, route, clientOf(exchange)), { method }));
+    return answer(environment);
   }
 }

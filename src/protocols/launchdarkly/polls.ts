@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib';
-import { payloadOf, type Pin, type Snapshot } from '../../dataset/index.ts';
+import { payloadOf, type Pin, type Position, type Snapshot } from '../../dataset/index.ts';
 import { acceptsGzip, type Exchange } from '../../delivery/index.ts';
 import type { Slot } from '../../admission/index.ts';
 import { admit } from './admit.ts';
@@ -7,9 +7,9 @@ import { CATCH_UP_BYTES_FREE, catchUpSource } from './catch-up.ts';
 import { type ClientInfo, clientOf } from './client.ts';
 import type { FrontOptions } from './deps.ts';
 import type { Environment } from './environment.ts';
-import { type ClientFact, caughtUp, factOf } from './facts.ts';
-import { claimOf, positionOf, startOf, whileAhead } from './positions.ts';
-import { replyEmpty, replyJson, replyText } from './replies.ts';
+import { type ClientFact, caughtUp, factOf, steppedBack } from './facts.ts';
+import { type Claim, claimOf, positionOf, startOf, whileAhead } from './positions.ts';
+import { replyBehind, replyEmpty, replyJson, replyText } from './replies.ts';
 import { type Charged, sendCharged } from './send.ts';
 import type { PollView } from './views.ts';
 import { POLL_CACHE_CONTROL, TEXT } from './words.ts';
@@ -46,18 +46,40 @@ export class Polls {
       return;
     }
     const poll: Poll = { exchange, environment, view, route, info: clientOf(exchange) };
+    if (await this.#refusedBehind(poll)) return;
     if (view.incremental !== undefined && (await this.#answerSmall(poll))) return;
     await this.#answerWithSlot(poll);
+  }
+
+  /** A tag of newer data than ours: the client waits for our source, and is asked to come back when that takes too long. */
+  async #refusedBehind(poll: Poll): Promise<boolean> {
+    const { exchange, environment, view } = poll;
+    const position = claimedByTag(exchange.header('if-none-match'), view);
+    if (position === undefined || environment.order === undefined) return false;
+    const claim = { position, frozen: false, returning: true };
+    await this.#whileAhead(environment, claim);
+    if (exchange.closed) return true;
+    if (startOf(environment, claim).kind !== 'behind') return false;
+    replyBehind(exchange, () => this.#fact(poll));
+    return true;
+  }
+
+  async #whileAhead(environment: Environment, claim: Claim): Promise<void> {
+    const waitMsMax = Math.min(this.#front.aheadWaitMsMax, this.#front.pollWaitMsMax, AHEAD_WAIT_MS_MAX);
+    await whileAhead(environment, claim, this.#front.clock, waitMsMax);
   }
 
   /** Answers a client that is up to date or nearly: no slot, never refused. Whether it did. */
   async #answerSmall(poll: Poll): Promise<boolean> {
     const { exchange, environment, view, info } = poll;
     const claim = claimOf(exchange, view, info.quirks.frozenBasis);
-    const waitMsMax = Math.min(this.#front.aheadWaitMsMax, this.#front.pollWaitMsMax, AHEAD_WAIT_MS_MAX);
-    await whileAhead(environment.data, claim, this.#front.clock, waitMsMax);
+    await this.#whileAhead(environment, claim);
     if (exchange.closed) return true;
-    const start = startOf(environment.data, claim);
+    const start = startOf(environment, claim, () => steppedBack.publish(() => this.#fact(poll)));
+    if (start.kind === 'behind') {
+      replyBehind(exchange, () => this.#fact(poll));
+      return true;
+    }
     if (start.kind === 'full' || view.incremental === undefined) return false;
     if (start.kind === 'changes' && start.bytes >= CATCH_UP_BYTES_FREE) return false;
     const { incremental } = view;
@@ -92,9 +114,13 @@ export class Polls {
       waitMsMax: this.#front.pollWaitMsMax,
     });
     if (slot === undefined) return;
-    const start = view.incremental === undefined ? FULL : startOf(environment.data, claim);
+    const start = view.incremental === undefined ? FULL : startOf(environment, claim);
     const pin = environment.data.pin();
     try {
+      if (start.kind === 'behind') {
+        replyBehind(exchange, () => this.#fact(poll));
+        return;
+      }
       const headers = {
         ...ttlHeaders(environment),
         etag: tagOf(pin.snapshot, view),
@@ -146,11 +172,19 @@ const AHEAD_WAIT_MS_MAX = 1000;
 
 const FULL = { kind: 'full' } as const;
 
+const TAG_PREFIX = 'relay-';
+
+/** The position that a tag stands for: only that of a view which shows everything is one. */
+function claimedByTag(tag: string | undefined, view: PollView): Position | undefined {
+  if (view.kinds.length === 1 || tag?.startsWith(TAG_PREFIX) !== true) return undefined;
+  return { digest: tag.slice(TAG_PREFIX.length), clock: 0, view: view.name };
+}
+
 /** The tag of a view's content: known before any work, and the same for the same data on every replica. */
 function tagOf(snapshot: Snapshot, view: PollView): string {
   const digest =
     view.kinds.length === 1 && view.kinds[0] !== undefined ? snapshot.digestOf(view.kinds[0]) : snapshot.digest;
-  return `relay-${digest}`;
+  return `${TAG_PREFIX}${digest}`;
 }
 
 /** With a time to live, a poll may be reused by whoever sent this credential, until then. */

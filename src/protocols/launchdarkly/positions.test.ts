@@ -41,7 +41,7 @@ describe('a client that seems ahead', () => {
     const clock = new FakeClock();
     const claim = { position: { ...A, clock: 1000 }, frozen: false, returning: true };
     let over = false;
-    const waited = whileAhead(data, claim, clock, 5000).then(() => {
+    const waited = whileAhead({ data }, claim, clock, 5000).then(() => {
       over = true;
     });
     await data.apply([put(flag('a', 2))]);
@@ -51,14 +51,14 @@ describe('a client that seems ahead', () => {
     clock.advance(1);
     await waited;
     expect(clock.armed).toBe(0);
-    expect(startOf(data, claim).kind).toBe('full');
+    expect(startOf({ data }, claim).kind).toBe('full');
   });
 
   it('does not wait when it is known, behind, or new', async () => {
     const data = await dataSet();
     const clock = new FakeClock();
     for (const position of [positionOf(data.snapshot(), 'all'), { ...A, clock: 0 }, undefined]) {
-      await whileAhead(data, { position, frozen: false, returning: true }, clock, 5000);
+      await whileAhead({ data }, { position, frozen: false, returning: true }, clock, 5000);
     }
     expect(clock.armed).toBe(0);
   });

@@ -34,16 +34,34 @@ export function positionOf(snapshot: Pick<Snapshot, 'digest' | 'clock'>, view: s
   return { digest: snapshot.digest, clock: snapshot.clock, view };
 }
 
-/** How a client at some position is brought up to date. */
-export type Start = Exclude<ReturnType<DataSet['since']>, { kind: 'ahead' }>;
+/** The order in which data sets were first seen, over all replicas that share it. */
+export interface DigestOrder {
+  /** Whether a position is of data newer than these; undefined where it is not known. */
+  isNewer(position: Pick<Position, 'digest'>, than: { readonly digest: string }): boolean | undefined;
+}
+
+/** A data set, and where it stands among those of other replicas. */
+export interface Held {
+  readonly data: DataSet;
+  /** Absent where replicas share no order. */
+  readonly order?: DigestOrder | undefined;
+}
+
+/**
+ * How a client at some position is brought up to date. `behind`: it has seen newer data than ours, so nothing of ours may
+ * be sent to it: it would go back in time.
+ */
+export type Start = Exclude<ReturnType<DataSet['since']>, { kind: 'ahead' }> | { readonly kind: 'behind' };
 
 /** A client that seems ahead of us waits for our source, at most `waitMsMax`; every other one goes on at once. */
-export async function whileAhead(data: DataSet, claim: Claim, clock: Clock, waitMsMax: number): Promise<void> {
+export async function whileAhead(held: Held, claim: Claim, clock: Clock, waitMsMax: number): Promise<void> {
   const untilMs = clock.now() + waitMsMax;
   for (;;) {
     const leftMs = untilMs - clock.now();
-    if (leftMs <= 0 || data.since(claim.position, claim).kind !== 'ahead') return;
-    await nextChange(data, clock, leftMs);
+    if (leftMs <= 0) return;
+    const { kind } = standing(held, claim);
+    if (kind !== 'ahead' && kind !== 'behind') return;
+    await nextChange(held.data, clock, leftMs);
   }
 }
 
@@ -51,9 +69,21 @@ export async function whileAhead(data: DataSet, claim: Claim, clock: Clock, wait
  * How to bring a client up to date, as of now: to be acted upon before anything else can happen, since a change that
  * comes between the answer and the act would be missed.
  */
-export function startOf(data: DataSet, claim: Claim): Start {
-  const start = data.since(claim.position, claim);
-  return start.kind === 'ahead' ? { kind: 'full' } : start;
+export function startOf(held: Held, claim: Claim, onStepBack?: () => void): Start {
+  const start = standing(held, claim);
+  if (start.kind !== 'ahead') return start;
+  onStepBack?.();
+  return { kind: 'full' };
+}
+
+/** Where the order of replicas says who is ahead it is right; the clock alone errs both ways. */
+function standing({ data, order }: Held, claim: Claim): ReturnType<DataSet['since']> | { readonly kind: 'behind' } {
+  const since = data.since(claim.position, claim);
+  if (claim.position === undefined || order === undefined) return since;
+  if (since.kind !== 'full' && since.kind !== 'ahead') return since;
+  const isNewer = order.isNewer(claim.position, data.snapshot());
+  if (isNewer === undefined) return since;
+  return isNewer ? { kind: 'behind' } : { kind: 'full' };
 }
 
 function nextChange(data: DataSet, clock: Clock, waitMsMax: number): Promise<void> {

@@ -1,4 +1,5 @@
 import type { Exchange } from '../../delivery/index.ts';
+import { type ClientFact, refused } from './facts.ts';
 import { TEXT } from './words.ts';
 
 const PLAIN = { 'content-type': 'text/plain; charset=utf-8' };
@@ -25,3 +26,17 @@ export function replyShed(exchange: Exchange, reason: string, retryAfterSeconds:
     JSON.stringify({ message: `Headgate is ${message}` }),
   );
 }
+
+/** A client that has seen newer data than ours is asked to come back, or to another replica. */
+export function replyBehind(exchange: Exchange, fact: () => ClientFact): void {
+  const retryAfterSeconds = BEHIND_RETRY_SECONDS;
+  refused.publish(() => ({ ...fact(), reason: 'behind', early: false, waitedMs: 0, retryAfterSeconds }));
+  exchange.reply(
+    503,
+    { ...JSON_TYPE, 'retry-after': String(retryAfterSeconds), 'access-control-expose-headers': 'Retry-After' },
+    JSON.stringify({ message: `Headgate is ${TEXT.behind}` }),
+  );
+}
+
+/** Another replica may answer at once; this one has waited for its source already. */
+const BEHIND_RETRY_SECONDS = 1;

@@ -1,25 +1,56 @@
 import { hideKey } from './credentials.ts';
 import type { Environment } from './environment.ts';
 
+/** How it is with a source, in the vendor's words. */
+export interface ConnectionState {
+  readonly state: 'INITIALIZING' | 'VALID' | 'INTERRUPTED' | 'OFF';
+  /** Unix time in milliseconds. */
+  readonly sinceMs: number;
+  readonly lastError?: { readonly kind: string; readonly timeMs: number; readonly statusCode?: number };
+}
+
+/** How it is with the database that keeps an environment's data. Without a password in its address. */
+export interface DataStoreState {
+  readonly state: 'VALID' | 'INITIALIZING' | 'INTERRUPTED';
+  /** Unix time in milliseconds. */
+  readonly sinceMs: number;
+  readonly database?: string;
+  readonly dbServer?: string;
+  readonly dbPrefix?: string;
+  readonly dbTable?: string;
+}
+
+/** What decides whether an environment is called well. */
+export interface StatusOptions {
+  /** Unix time in milliseconds. */
+  readonly nowMs: number;
+  /** How long a source may be away before its environment is called disconnected, in milliseconds. */
+  readonly disconnectedMs: number;
+}
+
 /** The environments as the vendor's `/status` lists them. Members that an environment does not have are left out. */
 export function statusOf(
   environments: readonly Environment[],
   complete: boolean,
+  options: StatusOptions,
 ): { environments: Record<string, object>; healthy: boolean } {
   const listed = Object.create(null) as Record<string, object>;
   let healthy = complete;
   for (const environment of environments) {
-    listed[environment.info.name] = environmentStatus(environment);
-    healthy &&= environment.data.ready;
+    listed[environment.info.name] = environmentStatus(environment, options);
+    healthy &&= isConnected(environment, options) && environment.dataStore?.state !== 'INTERRUPTED';
   }
   return { environments: listed, healthy };
 }
 
-function environmentStatus(environment: Environment): object {
-  const { info, data, stateSinceMs } = environment;
+/** One environment as `/status` lists it. */
+export function environmentStatus(environment: Environment, options: StatusOptions): object {
+  const { info, stateSinceMs, dataStore } = environment;
   const current = info.sdkKeys.find(({ expiresMs }) => expiresMs === undefined);
-  const expiring = info.sdkKeys.find(({ expiresMs }) => expiresMs !== undefined && Date.now() < expiresMs);
+  const expiring = info.sdkKeys.find(({ expiresMs }) => expiresMs !== undefined && options.nowMs < expiresMs);
   const hidden = (key: string | undefined): string | undefined => (key === undefined ? undefined : hideKey(key));
+  const { state, sinceMs, lastError } = connectionOf(environment);
+  const { sinceMs: storeSinceMs = stateSinceMs, state: storeState = 'VALID', ...database } = dataStore ?? {};
   return JSON.parse(
     JSON.stringify({
       sdkKey: hidden(current?.value),
@@ -28,11 +59,31 @@ function environmentStatus(environment: Environment): object {
       envName: info.envName,
       projKey: info.projKey,
       projName: info.projName,
+      filterKey: info.filterKey,
       mobileKey: hidden(info.mobileKey),
       expiringSdkKey: hidden(expiring?.value),
-      status: data.ready ? 'connected' : 'disconnected',
-      connectionStatus: { state: data.ready ? 'VALID' : 'INITIALIZING', stateSince: stateSinceMs },
-      dataStoreStatus: { state: 'VALID', stateSince: stateSinceMs },
+      status: isConnected(environment, options) ? 'connected' : 'disconnected',
+      connectionStatus: {
+        state,
+        stateSince: sinceMs,
+        lastError:
+          lastError === undefined
+            ? undefined
+            : { kind: lastError.kind, statusCode: lastError.statusCode, time: lastError.timeMs },
+      },
+      dataStoreStatus: { state: storeState, stateSince: storeSinceMs, ...database },
     }),
   ) as object;
+}
+
+/** A file has no connection: its data are there or not. */
+function connectionOf({ connection, data, stateSinceMs }: Environment): ConnectionState {
+  return connection ?? { state: data.ready ? 'VALID' : 'INITIALIZING', sinceMs: stateSinceMs };
+}
+
+/** A source that is away for a moment is not called so: whoever is paged by this page wants to know of outages. */
+export function isConnected(environment: Environment, { nowMs, disconnectedMs }: StatusOptions): boolean {
+  const { state, sinceMs } = connectionOf(environment);
+  if (!environment.data.ready) return false;
+  return state === 'VALID' || (state !== 'OFF' && nowMs - sinceMs < disconnectedMs);
 }

@@ -8,15 +8,16 @@ import { CompressedStream } from './compressed.ts';
 import { credentialOf } from './credentials.ts';
 import type { FrontOptions } from './deps.ts';
 import { type Environment, type Feed, groupOf, type StreamClient } from './environment.ts';
-import { type ClientFact, caughtUp, factOf, failed } from './facts.ts';
+import { type ClientFact, caughtUp, factOf, failed, steppedBack } from './facts.ts';
 import { type Claim, claimOf, positionOf, type Start, startOf, unchanged, whileAhead } from './positions.ts';
 import { takesCatchUp } from './quirks.ts';
+import { replyBehind } from './replies.ts';
 import { type Charged, sendCharged } from './send.ts';
 import type { StreamView } from './views.ts';
 import { STREAM_HEADERS } from './words.ts';
 
 /** Up to date, or changes away from it. */
-type Nearly = Exclude<Start, { kind: 'full' }>;
+type Nearly = Exclude<Start, { kind: 'full' | 'behind' }>;
 
 type Opening = Pick<StreamClient, 'environment' | 'feed' | 'route' | 'info'> & { readonly exchange: Exchange };
 
@@ -55,7 +56,8 @@ export class Streams {
     await this.#whileAhead(opening, claim);
     if (exchange.closed) return;
     const start = this.#startOf(opening, claim);
-    if (start.kind === 'full' || (start.kind === 'changes' && start.bytes >= CATCH_UP_BYTES_FREE)) {
+    if (start.kind === 'behind') replyBehind(exchange, () => factOf(environment, route, opening.info));
+    else if (start.kind === 'full' || (start.kind === 'changes' && start.bytes >= CATCH_UP_BYTES_FREE)) {
       await this.#openWithSlot(opening, claim);
     } else {
       await this.#openFree(opening, start);
@@ -110,13 +112,14 @@ export class Streams {
 
   async #whileAhead({ environment }: Opening, claim: Claim): Promise<void> {
     const { clock, aheadWaitMsMax } = this.#front;
-    await whileAhead(environment.data, claim, clock, aheadWaitMsMax);
+    await whileAhead(environment, claim, clock, aheadWaitMsMax);
   }
 
-  #startOf({ environment, feed, info }: Opening, claim: Claim): Start {
+  #startOf({ environment, feed, route, info }: Opening, claim: Claim): Start {
+    const start = startOf(environment, claim, () => steppedBack.publish(() => factOf(environment, route, info)));
     const isFdv1 = feed !== environment.objects;
-    if (isFdv1 && !takesCatchUp(info.quirks, this.#front.catchUp)) return { kind: 'full' };
-    return startOf(environment.data, claim);
+    if (start.kind === 'behind' || !isFdv1 || takesCatchUp(info.quirks, this.#front.catchUp)) return start;
+    return { kind: 'full' };
   }
 
   /** Up to date, or nearly: no slot, never refused. */
@@ -150,6 +153,10 @@ export class Streams {
     using held = slot;
     if (exchange.closed) return;
     const start = this.#startOf(opening, claim);
+    if (start.kind === 'behind') {
+      replyBehind(exchange, () => factOf(environment, route, info));
+      return;
+    }
     const client = this.#openStream(opening);
     await orKill(client, () =>
       start.kind === 'full' ? this.#deliverFull(client, held) : this.#deliverCatchUp(client, held, start),

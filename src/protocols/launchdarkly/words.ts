@@ -46,8 +46,10 @@ export const POLL_CACHE_CONTROL = 'stale-if-error=86400';
 export const TEXT = {
   unknownCredential: 'Relay Proxy does not recognize the client credential (missing or invalid Authorization header)',
   unknownFilter: 'Relay Proxy recognizes the provided credential, but the payload filter was not found',
+  unknownEnvironment: 'URL did not contain an environment ID',
   noEnvironmentsYet: 'Relay Proxy is not yet fully initialized, does not have list of environments yet',
   notInitialized: 'client was not initialized',
   atLimit: 'at the limit of full copies in progress; retry shortly',
+  behind: 'behind the data that this client has seen; retry shortly',
   shuttingDown: 'shutting down; retry shortly',
 } as const;

@@ -83,7 +83,7 @@ function judgeOne(document: object, expr: string, known: Known): Finding {
     return { outcome: 412, expected, actual: '' };
   }
   if (typeof found === 'object') return { outcome: 422, problem: `${path} is no single value` };
-  const actual = String(found);
+  const actual = typeof found === 'string' ? found : JSON.stringify(found);
   return { outcome: (actual === expected) === (operator === '=') ? 200 : 412, expected, actual };
 }
 

@@ -2,19 +2,19 @@ import { HeadgateError, Slices } from '../kernel/index.ts';
 import { compareParts, draftPart, type Edit, emptyPart } from './draft.ts';
 import { type Incoming, takeChanges, takeItems } from './intake.ts';
 import type { Change, Item } from './item.ts';
+import type { KeptData, PendingWrite } from './kept.ts';
 import type { Encoding, Leaf } from './leaf.ts';
-import { type Batch, type CatchUp, ChangeLog, changeBytes, makeMemo } from './log.ts';
+import { type Batch, type CatchUp, ChangeLog, changeBytes, makeMemo, type Prepared } from './log.ts';
 import { checkedOptions, type DataSetOptions } from './options.ts';
-import { Pace } from './pace.ts';
+import { pendingWrite } from './pending.ts';
 import { type Pin, Pins } from './pins.ts';
 import type { Position } from './position.ts';
 import { type Resolved, resolve, type Versions } from './resolve.ts';
+import { takeKept } from './restore.ts';
 import { type Part, Snapshot } from './snapshot.ts';
 import { type Tombstone, Tombstones } from './tombstones.ts';
 import { Usage } from './usage.ts';
 
-/** Map operations take a tenth of a microsecond. */
-const KEYS_PER_LOOK = 128;
 /** Long enough that a fleet which comes back every few minutes finds its pages. */
 const IDLE_MS = 10 * 60 * 1000;
 
@@ -39,7 +39,7 @@ export type DataSetEvent = { readonly type: 'batch'; readonly batch: Batch } | {
 
 /** The log as readers see it. */
 export interface LogView {
-  /** Offsets in [first, next) can be read. */
+  /** Offsets in [first, next) can be read: those of this process, as far as the log reaches back. */
   readonly first: number;
   readonly next: number;
   at(offset: number): Batch | undefined;
@@ -66,7 +66,9 @@ export class DataSet {
   /** The log, for those who follow it by offset. */
   readonly log: LogView;
   readonly #log: ChangeLog;
-  readonly #tombstones: Tombstones;
+  readonly #tombstonesMax: number;
+  readonly #beforeCommit: (write: PendingWrite) => Promise<void>;
+  #tombstones: Tombstones;
   readonly #pins = new Pins();
   readonly #usage = new Usage();
   readonly #listeners = new Set<{ readonly run: (event: DataSetEvent) => void }>();
@@ -79,9 +81,11 @@ export class DataSet {
 
   /** @throws HeadgateError HG_OPTION for an option that cannot be used. */
   constructor(options: DataSetOptions) {
-    const { name, kinds, logMaxBatches, logMaxBytes, tombstonesMax, firstOffset, firstClock, tombstones } =
-      checkedOptions(options);
+    const checked = checkedOptions(options);
+    const { name, kinds, logMaxBatches, logMaxBytes, tombstonesMax, firstOffset, firstClock, tombstones } = checked;
     this.name = name;
+    this.#beforeCommit = checked.beforeCommit;
+    this.#tombstonesMax = tombstonesMax;
     this.kinds = kinds;
     const parts = new Map(kinds.map((kind) => [kind, emptyPart(kind)]));
     this.#tombstones = new Tombstones(tombstonesMax);
@@ -138,6 +142,47 @@ export class DataSet {
   }
 
   /**
+   * Goes on from an earlier life: positions and offsets that were given out then are known again, as far as the log that
+   * was kept reaches back. Before any data; it makes the data set ready, and listeners hear `reset`.
+   *
+   * Rejects with HG_STORE, and takes nothing, when the items do not add up to the digest or the log does not lead to it.
+   *
+   * @example
+   * const kept: PendingWrite[] = [];
+   * const options = { name: 'production', kinds: ['flags'] };
+   * const before = new DataSet({ ...options, beforeCommit: async (write) => void kept.push(write) });
+   * await before.replace([{ kind: 'flags', key: 'a', version: 1, text: '{"key":"a","version":1}' }]);
+   * const [write] = kept;
+   * const after = new DataSet(options);
+   * await after.restore({ ...write!, items: write!.items(), tombstones: [], log: write!.log() });
+   * console.log(after.snapshot().digest === before.snapshot().digest); // true
+   */
+  restore(kept: KeptData): Promise<void> {
+    return this.#inTurn(async (slices) => {
+      if (this.#ready) throw new HeadgateError('HG_STORE', `Cannot restore ${this.name}: it must be new, got data`);
+      const { snapshot, tombstones, log } = await takeKept(
+        kept,
+        {
+          name: this.name,
+          kinds: this.kinds,
+          meter: this.#pins.meter,
+          usage: this.#usage,
+          tombstonesMax: this.#tombstonesMax,
+        },
+        slices,
+      );
+      this.#tombstones = tombstones;
+      this.#clock = BigInt(kept.clock);
+      this.#snapshot = snapshot;
+      this.#log.resume(log);
+      const evicted = this.#log.evict();
+      this.#ready = true;
+      this.#tell({ type: 'reset' });
+      await this.#log.forget(evicted, slices);
+    });
+  }
+
+  /**
    * What a client that comes back with a position needs. A position of another view is not known here: compare its
    * view first.
    *
@@ -177,7 +222,7 @@ export class DataSet {
    * console.log(dataSet.sinceOffset(cursor - 1)); // undefined
    */
   sinceOffset(offset: number): CatchUp | undefined {
-    return offset >= this.#log.first && offset <= this.#log.next ? this.#log.since(offset) : undefined;
+    return offset >= this.#log.reach && offset <= this.#log.next ? this.#log.since(offset) : undefined;
   }
 
   /** Holds the snapshot of now until it is released: for a delivery, from when it was admitted to its last byte. */
@@ -260,55 +305,52 @@ export class DataSet {
       parts.set(kind, drafted.part);
       retired.push(...drafted.retired);
     }
-    // nothing below can fail, and nothing of it is seen before the commit
-    await this.#bury(resolved, slices);
-    const { changes, rise } = resolved;
-    this.#clock += rise;
-    if (!this.#ready && this.#clock < this.#firstClock) this.#clock = this.#firstClock;
-    const draft = { parts, retired, clock: safe(this.#clock) };
-    if (!this.#ready || resolved.broken) return this.#reset(draft, changes.length);
-    if (changes.length > 0) return this.#append(draft, changes, slices);
-    // only versions of what is not there: no batch, but positions given out from now on say the new clock
-    if (rise > 0n) this.#commit(draft, this.#log.next);
-    return { result: 'unchanged', changed: 0, batch: undefined };
+    const { changes, graves, rise } = resolved;
+    let clock = this.#clock + rise;
+    if (!this.#ready && clock < this.#firstClock) clock = this.#firstClock;
+    const result = this.#resultOf(resolved);
+    if (result !== 'unchanged') {
+      const offset = result === 'clock' ? this.#log.next : this.#log.next + 1;
+      const snapshot = new Snapshot({ parts, offset, clock: safe(clock), usage: this.#usage });
+      const prepared = result === 'changed' ? await this.#log.prepare(changes, slices) : undefined;
+      const pending = pendingWrite({ result, before, snapshot, resolved, prepared }, this.#log, this.#tombstones);
+      await this.#beforeCommit(pending);
+      return this.#commit({ result, snapshot, retired, clock, resolved, prepared }, slices);
+    }
+    await this.#tombstones.take(graves, slices);
+    return { result, changed: 0, batch: undefined };
   }
 
-  async #append(draft: Draft, changes: readonly Change[], slices: Slices): Promise<Outcome> {
-    const prepared = await this.#log.prepare(changes, slices);
-    const snapshot = this.#commit(draft, this.#log.next + 1);
-    const batch = this.#log.append(prepared, snapshot);
-    const evicted = this.#log.evict();
-    this.#tell({ type: 'batch', batch });
-    await this.#log.forget(evicted, slices);
-    return { result: 'changed', changed: changes.length, batch };
+  /** 'clock': only versions of what is not there, but positions given out from now on say the new clock. */
+  #resultOf({ changes, rise, broken }: Resolved): PendingWrite['result'] | 'unchanged' {
+    if (!this.#ready) return 'loaded';
+    if (broken) return 'reset';
+    if (changes.length > 0) return 'changed';
+    return rise > 0n ? 'clock' : 'unchanged';
   }
 
-  /** Every position from before is unknown from here on, whether there were no data then or a version did not rise. */
-  #reset(draft: Draft, changed: number): Outcome {
-    const result = this.#ready ? 'reset' : 'loaded';
-    const snapshot = this.#commit(draft, this.#log.next + 1);
+  /** Nothing in here can fail, and nothing of it is seen before the one assignment of the snapshot. */
+  async #commit({ result, snapshot, retired, clock, resolved, prepared }: Draft, slices: Slices): Promise<Outcome> {
+    const changed = resolved.changes.length;
+    await this.#tombstones.take(resolved.changes, slices);
+    await this.#tombstones.take(resolved.graves, slices);
+    if (prepared !== undefined) await this.#log.enter(prepared, slices);
+    this.#clock = clock;
+    this.#snapshot = snapshot;
+    for (const leaf of retired) leaf.retire();
+    if (prepared !== undefined) {
+      const batch = this.#log.append(prepared, snapshot);
+      const evicted = this.#log.evict();
+      this.#tell({ type: 'batch', batch });
+      await this.#log.forget(evicted, slices);
+      return { result: 'changed', changed, batch };
+    }
+    if (result === 'clock') return { result: 'unchanged', changed: 0, batch: undefined };
+    // whether there were no data before or a version did not rise: every position from before is unknown from here on
     this.#log.break(snapshot);
     this.#ready = true;
     this.#tell({ type: 'reset' });
-    return { result, changed, batch: undefined };
-  }
-
-  /** The one assignment by which readers come from one state to the next. */
-  #commit({ parts, retired, clock }: Draft, offset: number): Snapshot {
-    this.#snapshot = new Snapshot({ parts, offset, clock, usage: this.#usage });
-    for (const leaf of retired) leaf.retire();
-    return this.#snapshot;
-  }
-
-  async #bury({ changes, graves }: Resolved, slices: Slices): Promise<void> {
-    const pace = new Pace(slices, KEYS_PER_LOOK);
-    for (const list of [changes, graves]) {
-      for (const { kind, key, version, item } of list) {
-        if (item === undefined) this.#tombstones.bury(kind, key, version);
-        else this.#tombstones.raise(kind, key);
-        if (pace.due()) await pace.pause();
-      }
-    }
+    return { result: result === 'loaded' ? 'loaded' : 'reset', changed, batch: undefined };
   }
 
   #tell(event: DataSetEvent): void {
@@ -328,9 +370,13 @@ export class DataSet {
 
 /** What is ready to become the snapshot. */
 interface Draft {
-  readonly parts: ReadonlyMap<string, Part>;
+  readonly result: PendingWrite['result'];
+  readonly snapshot: Snapshot;
   readonly retired: readonly Leaf[];
-  readonly clock: number;
+  readonly clock: bigint;
+  readonly resolved: Resolved;
+  /** The batch, for 'changed'. */
+  readonly prepared: Prepared | undefined;
 }
 
 /** Above the safe integers a clock says no more than "very old or very new", which is all that a hint must say. */

@@ -38,7 +38,10 @@ export interface KeptData {
   readonly log: readonly KeptBatch[];
 }
 
-/** A write that is drafted and that no reader sees yet. Everything it gives stays as it is, however long it is kept. */
+/**
+ * A write that is drafted and that no reader sees yet. What it gives stays as it is, however long it is kept; the log
+ * and the tombstones must be asked for before the write goes on.
+ */
 export interface PendingWrite {
   /** As in `Outcome`; 'clock': nothing that readers see but the clock, since something was deleted that was not there. */
   readonly result: 'loaded' | 'changed' | 'reset' | 'clock';
@@ -55,6 +58,7 @@ export interface PendingWrite {
   readonly logFirst: number;
   /** Everything after the write: what a store needs that begins anew, as for 'loaded' and 'reset'. */
   items(): Iterable<Item>;
+  /** Oldest first. A key may come twice; the last counts. */
   tombstones(): Iterable<Tombstone>;
   /** As `KeptData.log`. */
   log(): readonly KeptBatch[];

@@ -12,8 +12,12 @@ function makeLog(maxBatches = 100, maxBytes = 1e9, next = 0): ChangeLog {
 }
 
 async function append(log: ChangeLog, digest: string, ...changes: Change[]): Promise<Batch> {
-  const batch = log.append(await log.prepare(changes, slices), { digest, clock: 1 });
+  const prepared = await log.prepare(changes, slices);
+  const reach = log.reachAfter(prepared);
+  await log.enter(prepared, slices);
+  const batch = log.append(prepared, { digest, clock: 1 });
   await log.forget(log.evict(), slices);
+  expect(log.reach).toBe(reach);
   return batch;
 }
 
@@ -96,6 +100,7 @@ describe('ChangeLog', () => {
     const log = makeLog();
     await append(log, 'a', put(flag('k', 1)));
     const prepared = await log.prepare([put(flag('k', 2))], slices);
+    await log.enter(prepared, slices);
     // fails when a superseded entry is hidden before what supersedes it can be seen
     expect(log.since(0).keys).toMatchObject([put(flag('k', 1))]);
     log.append(prepared, { digest: 'b', clock: 2 });

@@ -1,5 +1,6 @@
 import { assert, type Slices } from '../kernel/index.ts';
 import { type Change, textBytes } from './item.ts';
+import type { KeptBatch, KeptKey } from './kept.ts';
 import { Pace } from './pace.ts';
 
 /** One step of the log: everything that one `apply` or one `replace` changed. It happens as a whole or not at all. */
@@ -47,18 +48,21 @@ export interface LogBounds {
   readonly maxBytes: number;
 }
 
-/** A change in the log, what it weighs, and the offset of the batch that changed the same key again. */
-interface Entry extends Change {
+/**
+ * A change in the log, what it weighs, and the offset of a later batch that changed the same key again. Of one that was
+ * superseded in an earlier life the item is no longer known.
+ */
+export interface Entry extends Change, KeptKey {
   readonly bytes: number;
   supersededAt: number;
 }
 
-interface LoggedBatch extends Batch {
+export interface LoggedBatch extends Batch {
   readonly changes: readonly Entry[];
 }
 
 /** What a state of the data set is known by. */
-interface State {
+export interface State {
   readonly digest: string;
   readonly clock: number;
 }
@@ -67,6 +71,16 @@ interface State {
 export interface Prepared {
   readonly entries: readonly Entry[];
   readonly bytes: number;
+}
+
+/** The log of an earlier life, ready to be taken over. */
+export interface LogParts {
+  /** What the data set was before the first of the batches. */
+  readonly base: State;
+  readonly batches: LoggedBatch[];
+  /** The offset that the next batch has. */
+  readonly next: number;
+  readonly latest: Map<string, Map<string, Entry>>;
 }
 
 /** Map operations take a tenth of a microsecond. */
@@ -88,6 +102,19 @@ export function changeBytes(change: Change): number {
   return Buffer.byteLength(change.key) + (change.item === undefined ? 0 : textBytes(change.item));
 }
 
+/** A change as the log keeps it: the latest of its key, until it is superseded. */
+export function makeEntry(change: Change): Entry {
+  const { kind, key, version, item } = change;
+  const deleted = item === undefined;
+  return { kind, key, version, item, deleted, bytes: changeBytes(change), supersededAt: Number.POSITIVE_INFINITY };
+}
+
+function addState(states: Map<string, number[]>, digest: string, state: number): void {
+  const known = states.get(digest);
+  if (known === undefined) states.set(digest, [state]);
+  else known.push(state);
+}
+
 /**
  * The last changes of a data set, in batches.
  *
@@ -103,12 +130,14 @@ export function changeBytes(change: Change): number {
  */
 export class ChangeLog {
   readonly #bounds: LogBounds;
+  /** Batches below are of an earlier life: nobody follows them, and the texts that were replaced since are not there. */
+  #followable = 0;
   #batches: LoggedBatch[] = [];
   #next: number;
   #bytes = 0;
   #base: State;
   /** The states with each digest, oldest first: several when items came and went again. */
-  readonly #states = new Map<string, number[]>();
+  #states = new Map<string, number[]>();
   /** By kind and key, the latest entry in the log. */
   #latest = new Map<string, Map<string, Entry>>();
   #catchUps = new Map<number, CatchUp>();
@@ -120,8 +149,13 @@ export class ChangeLog {
     this.#states.set(digest, [next]);
   }
 
-  /** The oldest offset held; equal to `next` when the log is empty. */
+  /** The oldest offset that can be read; equal to `next` when there is none. */
   get first(): number {
+    return Math.max(this.reach, this.#followable);
+  }
+
+  /** The oldest state from which `since` leads to the newest. */
+  get reach(): number {
     return this.#next - this.#batches.length;
   }
 
@@ -144,7 +178,7 @@ export class ChangeLog {
 
   /** The batch at an offset, undefined outside [first, next). */
   at(offset: number): Batch | undefined {
-    return this.#batches[offset - this.first];
+    return offset < this.#followable ? undefined : this.#batches[offset - this.reach];
   }
 
   /** The earliest state in the log that had this digest. */
@@ -173,7 +207,7 @@ export class ChangeLog {
     if (known !== undefined) return known;
     const keys: Change[] = [];
     let bytes = 0;
-    for (const batch of this.#batches.slice(from - this.first)) {
+    for (const batch of this.#batches.slice(from - this.reach)) {
       for (const entry of batch.changes) {
         if (entry.supersededAt < this.#next) continue;
         keys.push(entry);
@@ -187,27 +221,14 @@ export class ChangeLog {
   }
 
   /**
-   * Gets the next batch ready, in slices. Readers see nothing of it: what it marks as superseded is so only at an
-   * offset that they have not reached. It must be appended or the log be broken, before another is prepared.
+   * Gets the next batch ready, in slices. Changes nothing: it may still be dropped.
    */
   async prepare(changes: readonly Change[], slices: Slices): Promise<Prepared> {
     const pace = new Pace(slices, ENTRIES_PER_LOOK);
     const entries: Entry[] = [];
     let bytes = 0;
     for (const change of changes) {
-      const { kind, key, version, item } = change;
-      const entry: Entry = {
-        kind,
-        key,
-        version,
-        item,
-        bytes: changeBytes(change),
-        supersededAt: Number.POSITIVE_INFINITY,
-      };
-      const latest = this.#latestOf(kind);
-      const earlier = latest.get(key);
-      if (earlier !== undefined) earlier.supersededAt = this.#next;
-      latest.set(key, entry);
+      const entry = makeEntry(change);
       entries.push(entry);
       bytes += entry.bytes;
       if (pace.due()) await pace.pause();
@@ -215,17 +236,59 @@ export class ChangeLog {
     return { entries, bytes };
   }
 
-  /** Appends what was prepared. */
+  /**
+   * Marks what a batch supersedes, in slices. Readers see nothing of it, since it is so only at an offset that they have
+   * not reached. It must be appended, or the log be broken, before another is entered.
+   */
+  async enter({ entries }: Prepared, slices: Slices): Promise<void> {
+    const pace = new Pace(slices, ENTRIES_PER_LOOK);
+    for (const entry of entries) {
+      const latest = this.#latestOf(entry.kind);
+      const earlier = latest.get(entry.key);
+      if (earlier !== undefined) earlier.supersededAt = this.#next;
+      latest.set(entry.key, entry);
+      if (pace.due()) await pace.pause();
+    }
+  }
+
+  /** Where the log begins once this was appended and `evict` was called. */
+  reachAfter({ bytes }: Prepared): number {
+    return this.reach + this.#excess(this.#batches.length + 1, this.#bytes + bytes);
+  }
+
+  /** Appends what was prepared and entered. */
   append({ entries, bytes }: Prepared, { digest, clock }: State): Batch {
     const batch: LoggedBatch = { offset: this.#next, changes: entries, digest, clock, bytes, memo: makeMemo() };
     this.#batches.push(batch);
     this.#next++;
     this.#bytes += bytes;
     this.#catchUps = new Map();
-    const states = this.#states.get(digest);
-    if (states === undefined) this.#states.set(digest, [this.#next]);
-    else states.push(this.#next);
+    addState(this.#states, digest, this.#next);
     return batch;
+  }
+
+  /** The log from a state on, as a store keeps it: the first says what the data set was then. */
+  kept(from: number): KeptBatch[] {
+    const kept: KeptBatch[] = [];
+    if (from === this.reach) kept.push({ ...this.#base, offset: from - 1, keys: [] });
+    for (const { offset, digest, clock, changes } of this.#batches.slice(Math.max(0, from - 1 - this.reach))) {
+      kept.push({ offset, digest, clock, keys: offset < from ? [] : changes });
+    }
+    return kept;
+  }
+
+  /** Goes on with the log of an earlier life. */
+  resume({ base, batches, next, latest }: LogParts): void {
+    this.#base = { digest: base.digest, clock: base.clock };
+    this.#batches = batches;
+    this.#next = next;
+    this.#followable = next;
+    this.#bytes = batches.reduce((sum, { bytes }) => sum + bytes, 0);
+    this.#latest = latest;
+    this.#catchUps = new Map();
+    this.#states = new Map();
+    addState(this.#states, base.digest, this.reach);
+    for (const { digest, offset } of batches) addState(this.#states, digest, offset + 1);
   }
 
   /**
@@ -233,18 +296,12 @@ export class ChangeLog {
    * bytes: its items are those of the present snapshot, so it costs nothing but itself.
    */
   evict(): readonly Batch[] {
-    let count = 0;
-    let bytes = this.#bytes;
-    while (this.#batches.length - count > 1 && this.#tooLong(this.#batches.length - count, bytes)) {
-      bytes -= this.#batches[count++]!.bytes;
-    }
-    const evicted = this.#batches.slice(0, count);
-    for (const { digest, clock, offset } of evicted) {
+    const evicted = this.#batches.splice(0, this.#excess(this.#batches.length, this.#bytes));
+    for (const { digest, clock, offset, bytes } of evicted) {
       this.#dropState(this.#base.digest, offset);
       this.#base = { digest, clock };
+      this.#bytes -= bytes;
     }
-    this.#batches.splice(0, count);
-    this.#bytes = bytes;
     return evicted;
   }
 
@@ -277,7 +334,7 @@ export class ChangeLog {
 
   /** The clock when a state began. */
   #clockOf(state: number): number {
-    return state === this.first ? this.#base.clock : this.#batches[state - 1 - this.first]!.clock;
+    return state === this.reach ? this.#base.clock : this.#batches[state - 1 - this.reach]!.clock;
   }
 
   #latestOf(kind: string): Map<string, Entry> {
@@ -286,8 +343,14 @@ export class ChangeLog {
     return latest;
   }
 
-  #tooLong(count: number, bytes: number): boolean {
-    return count > this.#bounds.maxBatches || bytes > this.#bounds.maxBytes;
+  /** How many of the oldest of so many batches and bytes are beyond the bounds. The newest never is. */
+  #excess(length: number, bytes: number): number {
+    const { maxBatches, maxBytes } = this.#bounds;
+    let count = 0;
+    for (let left = bytes; length - count > 1 && (length - count > maxBatches || left > maxBytes); count++) {
+      left -= this.#batches[count]!.bytes;
+    }
+    return count;
   }
 
   #dropState(digest: string, state: number): void {

@@ -1,4 +1,5 @@
 import { HeadgateError } from '../kernel/index.ts';
+import type { PendingWrite } from './kept.ts';
 import type { Tombstone } from './tombstones.ts';
 
 /** Deep enough for a day of a change every ten seconds; each costs a few hundred bytes besides its items. */
@@ -26,7 +27,15 @@ export interface DataSetOptions {
   readonly firstClock?: number;
   /** Deletions of an earlier life, oldest first. */
   readonly tombstones?: Iterable<Tombstone>;
+  /**
+   * Awaited by each write when all of it is ready and none of it can be seen yet, so that whoever is told of it can be
+   * told after a restart too. Readers go on with what was before, and later writes wait. When it throws, the write
+   * rejects with that and has changed nothing. Not called for what changes nothing, nor by `restore`.
+   */
+  readonly beforeCommit?: (write: PendingWrite) => Promise<void>;
 }
+
+async function atOnce(): Promise<void> {}
 
 /** Names that go into keys of maps, beside a NUL. */
 const KIND = /^[A-Za-z0-9_-]{1,64}$/;
@@ -49,6 +58,7 @@ export function checkedOptions(options: DataSetOptions): Required<DataSetOptions
     firstOffset: atLeast(1, 'firstOffset', options.firstOffset ?? 1),
     firstClock: atLeast(0, 'firstClock', options.firstClock ?? 0),
     tombstones: options.tombstones ?? [],
+    beforeCommit: options.beforeCommit ?? atOnce,
   };
 }
 

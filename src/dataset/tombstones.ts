@@ -1,3 +1,10 @@
+import type { Slices } from '../kernel/index.ts';
+import type { Change } from './item.ts';
+import { Pace } from './pace.ts';
+
+/** Map operations take a tenth of a microsecond. */
+const KEYS_PER_LOOK = 128;
+
 /** A deletion that is remembered. */
 export interface Tombstone {
   readonly kind: string;
@@ -35,6 +42,16 @@ export class Tombstones {
     if (this.#byAge.size <= this.#max) return;
     const [oldest] = this.#byAge;
     this.raise(oldest!.kind, oldest!.key);
+  }
+
+  /** Buries what changes delete, and raises what they bring, in slices. */
+  async take(changes: readonly Change[], slices: Slices): Promise<void> {
+    const pace = new Pace(slices, KEYS_PER_LOOK);
+    for (const { kind, key, version, item } of changes) {
+      if (item === undefined) this.bury(kind, key, version);
+      else this.raise(kind, key);
+      if (pace.due()) await pace.pause();
+    }
   }
 
   /** The key lives again, or is forgotten. */

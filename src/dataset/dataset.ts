@@ -203,6 +203,11 @@ export class DataSet {
     return { kind: position.clock > clock && position.digest !== digest ? 'ahead' : 'full' };
   }
 
+  /** The version that a key has, or was deleted at as far as that is remembered. */
+  versionOf(kind: string, key: string): number | undefined {
+    return this.#snapshot.get(kind, key)?.version ?? this.#tombstones.versionOf(kind, key);
+  }
+
   /** The deletions that are remembered, oldest first: what a store keeps beside the items. */
   tombstones(): Iterable<Tombstone> {
     return this.#tombstones;

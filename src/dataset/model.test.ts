@@ -7,6 +7,7 @@ import {
   makeSet,
   mapPlan,
   positionOf,
+  Shelf,
   textOf,
 } from '../../test/support/dataset-kit.ts';
 import {
@@ -16,6 +17,7 @@ import {
   type Outcome,
   planOf,
   type Position,
+  type Since,
   type Snapshot,
   withVersion,
 } from './index.ts';
@@ -124,7 +126,7 @@ const step = fc.oneof(
       writes: fc.array(flip, { minLength: 1, maxLength: 2 }),
     }),
   },
-  { weight: 2, arbitrary: fc.record({ act: fc.constant('connect' as const) }) },
+  { weight: 2, arbitrary: fc.record({ act: fc.constantFrom('connect' as const, 'restart' as const) }) },
   {
     weight: 4,
     arbitrary: fc.record({
@@ -191,6 +193,45 @@ function comeBack(set: DataSet, guest: Guest, frozen: boolean): void {
   guest.next = set.snapshot().offset;
 }
 
+/** What every guest would be sent, and what each offset leads to: the same before and after a restart. */
+function answersOf(set: DataSet, guests: readonly Guest[], reach: number): unknown[] {
+  const told = (since: Since | undefined): unknown => {
+    if (since?.kind !== 'changes') return since?.kind;
+    const { from, to, digest, clock } = since;
+    return [from, to, digest, clock, since.keys.map(({ kind, key, version, item }) => [kind, key, version, item])];
+  };
+  const offsets = Array.from({ length: set.log.next - reach + 2 }, (_, at) => reach - 1 + at);
+  return [
+    guests.flatMap(({ position, first }) => [set.since(position), set.since(first, { frozen: true })].map(told)),
+    offsets.map((offset) => told(set.sinceOffset(offset))),
+    [set.snapshot().digest, set.snapshot().clock, set.snapshot().offset, itemsOf(set.snapshot())],
+    [...set.tombstones()],
+  ];
+}
+
+/** A new process, with what a store holds that took each write or only the last. Its guests have lost their connections. */
+async function restarted(
+  set: DataSet,
+  shelf: Shelf,
+  guests: readonly Guest[],
+  logMaxBatches: number,
+): Promise<DataSet> {
+  const { logFirst } = shelf.writes.at(-1)!;
+  const expected = answersOf(set, guests, logFirst);
+  const next = makeSet({ logMaxBatches, beforeCommit: shelf.take });
+  for (const [again, kept] of [
+    [makeSet({ logMaxBatches }), shelf.whole()],
+    [next, shelf.kept()],
+  ] as const) {
+    await again.restore(kept);
+    expect(answersOf(again, guests, logFirst)).toEqual(expected);
+    expect([again.log.first, again.log.next]).toEqual([set.log.next, set.log.next]);
+    expect(again.log.at(set.log.next - 1)).toBeUndefined();
+  }
+  for (const guest of guests) guest.next = Number.NEGATIVE_INFINITY;
+  return next;
+}
+
 function expectNoReset({ result }: Outcome): void {
   expect(result).not.toBe('reset');
 }
@@ -207,11 +248,13 @@ describe('any sequence of changes', () => {
   ])('brings every client to the present, however it comes back (%s)', async (_, logMaxBatches) => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 40, size: 'max' }), fc.boolean(), async (steps, frozen) => {
-        const [set, source, guests] = [makeSet({ logMaxBatches }), new Source(), [] as Guest[]];
+        const [shelf, source, guests] = [new Shelf(), new Source(), [] as Guest[]];
+        let set = makeSet({ logMaxBatches, beforeCommit: shelf.take });
         await set.replace([]);
         for (const each of steps) {
           const guest = 'who' in each ? guests[each.who % guests.length] : undefined;
           if (each.act === 'connect') guests.push(connect(set));
+          else if (each.act === 'restart') set = await restarted(set, shelf, guests, logMaxBatches);
           else if (each.act === 'apply' || each.act === 'replace') {
             const changes = each.writes.map((one) => flipped(source, one));
             // a full put says nothing of deletions, so what it gives a deleted key is last + 1, as the source did

@@ -32,8 +32,11 @@ export function pendingWrite(drafted: Drafted, log: ChangeLog, tombstones: Tombs
     changes,
     graves,
     logFirst,
-    items: () => allItems(snapshot),
-    tombstones: () => tombstonesAfter([...tombstones], [changes, graves], snapshot),
+    items: () => ({ [Symbol.iterator]: () => allItems(snapshot) }),
+    tombstones: () => {
+      const held = [...tombstones];
+      return { [Symbol.iterator]: () => tombstonesAfter(held, [changes, graves], snapshot) };
+    },
     log: (): KeptBatch[] => {
       if (begins) return [{ ...newest, keys: [] }];
       const kept = log.kept(logFirst);

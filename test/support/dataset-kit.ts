@@ -5,12 +5,16 @@ import {
   type DataSetOptions,
   type Encoding,
   type Item,
+  type KeptBatch,
+  type KeptData,
   type Payload,
+  type PendingWrite,
   type Plan,
   planOf,
   payloadOf,
   type Shape,
   type Snapshot,
+  type Tombstone,
 } from '../../src/dataset/index.ts';
 
 /** Entries of a JSON object. */
@@ -90,4 +94,68 @@ export function expectedText(snapshot: Snapshot, plan: Plan): string {
 
 export function positionOf(snapshot: Snapshot): { digest: string; clock: number; view: string } {
   return { digest: snapshot.digest, clock: snapshot.clock, view: 'test' };
+}
+
+/** A store of one data set that takes each write as the difference that it is, and in which nothing fails. */
+export class Shelf {
+  /** The writes, as `beforeCommit` got them. */
+  readonly writes: PendingWrite[] = [];
+  #items = new Map<string, Item>();
+  #tombstones = new Map<string, Tombstone>();
+  #log: KeptBatch[] = [];
+  #whole: KeptData | undefined;
+
+  readonly take = (write: PendingWrite): Promise<void> => {
+    this.writes.push(write);
+    this.#whole = { ...write, items: write.items(), tombstones: write.tombstones(), log: write.log() };
+    const { result, offset, digest, clock, logFirst } = write;
+    if (result === 'loaded' || result === 'reset') {
+      this.#items = new Map(Array.from(write.items(), (item) => [nameOf(item), item]));
+      this.#tombstones = new Map();
+      for (const grave of write.tombstones()) this.#bury(grave);
+      this.#log = [...write.log()];
+    } else {
+      for (const change of [...write.changes, ...write.graves]) this.#change(change);
+      const keys = write.changes.map(({ kind, key, version, item }) => ({
+        kind,
+        key,
+        version,
+        deleted: item === undefined,
+      }));
+      if (result === 'changed') this.#log.push({ offset: offset - 1, digest, clock, keys });
+      this.#log = this.#log.filter((batch) => batch.offset >= logFirst - 1);
+    }
+    return Promise.resolve();
+  };
+
+  /** The same as the last write gave it whole. */
+  whole(): KeptData {
+    return this.#whole!;
+  }
+
+  /** What it holds, as of the last write. */
+  kept(): KeptData {
+    const { offset, digest, clock } = this.writes.at(-1)!;
+    const [items, tombstones] = [[...this.#items.values()], [...this.#tombstones.values()]];
+    // a store gives items in an order of its own
+    return { items: items.toReversed(), tombstones, offset, digest, clock, log: this.#log };
+  }
+
+  #change({ kind, key, version, item }: Change): void {
+    const name = nameOf({ kind, key });
+    this.#items.delete(name);
+    this.#tombstones.delete(name);
+    if (item === undefined) this.#bury({ kind, key, version });
+    else this.#items.set(name, item);
+  }
+
+  /** One that is buried again is the youngest. */
+  #bury(grave: Tombstone): void {
+    this.#tombstones.delete(nameOf(grave));
+    this.#tombstones.set(nameOf(grave), grave);
+  }
+}
+
+function nameOf({ kind, key }: { readonly kind: string; readonly key: string }): string {
+  return `${kind} ${key}`;
 }

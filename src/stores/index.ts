@@ -10,4 +10,6 @@ export {
 export type { FlagKeep, KeptFlags } from './flags-keep.ts';
 export { type LmdbOptions, openLmdbStore } from './lmdb.ts';
 export { openMemoryStore } from './memory.ts';
+export { openRedisStore, type RedisStoreOptions } from './redis.ts';
+export type { RedisOptions, RedisTls } from './redis-client.ts';
 export type { Entry, Store, Write } from './store.ts';

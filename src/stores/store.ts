@@ -18,7 +18,7 @@ export interface Write {
  * the same call may succeed later.
  */
 export interface Store {
-  readonly kind: 'memory' | 'lmdb';
+  readonly kind: 'memory' | 'lmdb' | 'redis';
   /**
    * Everything in a table, in groups, ordered by the bytes of the keys in UTF-8 (the place of a key that is not
    * well-formed Unicode is not defined).

@@ -1,4 +1,5 @@
 import type { Limiter } from '../../admission/index.ts';
+import type { PendingWrite } from '../../dataset/index.ts';
 import type { Deliveries } from '../../delivery/index.ts';
 import type { Clock } from '../../kernel/index.ts';
 import type { CatchUpMode } from './quirks.ts';
@@ -21,6 +22,8 @@ export interface FrontOptions {
   readonly aheadWaitMsMax: number;
   /** How long a source may be away before its environment is called disconnected, in milliseconds. */
   readonly disconnectedMs: number;
+  /** How often streams are looked at whose key has gone meanwhile, in milliseconds; absent: only when a key goes. */
+  readonly credentialLookMs?: number;
   readonly heartbeatMs: number;
   readonly connectionMsMax?: number;
   /** What streams tell clients to wait before they reconnect, in milliseconds; absent: their own backoff. */
@@ -29,6 +32,8 @@ export interface FrontOptions {
   readonly catchUp: CatchUpMode;
   readonly logBatchesMax: number;
   readonly logBytesMax: number;
+  /** Told of each write before any reader sees it; what it waits for is kept by then. */
+  readonly prepare?: (environmentId: string, write: PendingWrite) => Promise<void>;
   /** Told when bytes that only deliveries kept alive are free again. */
   readonly onPinnedDropped: () => void;
 }

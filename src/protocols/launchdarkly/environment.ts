@@ -1,4 +1,4 @@
-import { DataSet, type Item } from '../../dataset/index.ts';
+import { DataSet, type Item, type KeptData, type Outcome, type PendingWrite } from '../../dataset/index.ts';
 import {
   type Block,
   blockOf,
@@ -18,6 +18,7 @@ import type { EnvironmentInfo } from './credentials.ts';
 import { factOf, lost } from './facts.ts';
 import { type DigestOrder, positionOf } from './positions.ts';
 import type { ConnectionState, DataStoreState } from './status.ts';
+import { spread } from './spread.ts';
 import { ALL_STREAM, FLAGS_STREAM, OBJECTS_STREAM, type StreamView } from './views.ts';
 import { EVENT, KINDS } from './words.ts';
 
@@ -29,6 +30,8 @@ export interface EnvironmentOptions {
   readonly connectionMsMax?: number;
   readonly logBatchesMax: number;
   readonly logBytesMax: number;
+  /** Told of each write before any reader sees it; what it waits for is kept by then. */
+  readonly prepare?: (environmentId: string, write: PendingWrite) => Promise<void>;
   /** Told when bytes that only deliveries kept alive are free again. */
   readonly onPinnedDropped: () => void;
 }
@@ -109,6 +112,7 @@ export class Environment {
   readonly #expecting = new Set<StreamClient>();
   /** Offset of the latest break in the log: whoever holds data from before it needs a full copy. */
   #brokenAt = 0;
+  readonly #clock: Clock;
   readonly #follow: FollowUp;
   readonly #unsubscribe: () => void;
   #trimTimer: Timer;
@@ -117,11 +121,13 @@ export class Environment {
   constructor(info: EnvironmentInfo, options: EnvironmentOptions, follow: FollowUp) {
     this.info = info;
     this.#follow = follow;
+    this.#clock = options.clock;
     this.data = new DataSet({
       name: info.id,
       kinds: KINDS,
       logMaxBatches: options.logBatchesMax,
       logMaxBytes: options.logBytesMax,
+      ...(options.prepare === undefined ? {} : { beforeCommit: options.prepare.bind(options, info.id) }),
     });
     const feed = (view: StreamView, name: string): Feed => ({
       view,
@@ -151,11 +157,22 @@ export class Environment {
   }
 
   /** Takes over everything that the source holds now. Streams that waited for the first data get it. */
-  async load(items: Iterable<Item> | AsyncIterable<Item>, versions: 'source' | 'effective'): Promise<void> {
-    const first = !this.data.ready;
-    await this.data.replace(items, versions);
+  async load(items: Iterable<Item> | AsyncIterable<Item>, versions: 'source' | 'effective'): Promise<Outcome> {
+    const outcome = await this.data.replace(items, versions);
     this.loadedMs = Date.now();
-    if (!first) return;
+    if (outcome.result === 'loaded') this.#begin();
+    return outcome;
+  }
+
+  /** Takes over what was kept of an earlier life, up to date at `savedMs` (Unix time). Rejects when data are there already. */
+  async restore(kept: KeptData, savedMs: number): Promise<void> {
+    await this.data.restore(kept);
+    this.loadedMs = savedMs;
+    this.#begin();
+  }
+
+  /** The first data are there. */
+  #begin(): void {
     this.stateSinceMs = Date.now();
     for (const client of this.#expecting) {
       this.stopWaiting(client);
@@ -185,11 +202,13 @@ export class Environment {
     return offset >= this.#brokenAt;
   }
 
-  /** Ends the streams of which `isOver` says so. */
+  /** Ends the streams of which `isOver` says so, spread over time: their clients come back. */
   endStreams(isOver: (client: StreamClient) => boolean): void {
-    for (const group of this.#groups()) {
-      for (const client of group.values()) if (isOver(client)) group.close(client.channel);
-    }
+    const over = this.#groups().flatMap((group) => [...group.values()].filter((client) => isOver(client)));
+    spread(this.#clock, over, (client) => {
+      // by now it may follow another log, or none: then it is in the middle of a copy, and the next look finds it
+      if (isOver(client)) for (const group of this.#groups()) group.close(client.channel);
+    });
   }
 
   /** How many streams are open. */

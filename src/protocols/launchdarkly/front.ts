@@ -1,5 +1,6 @@
 import type { Item } from '../../dataset/index.ts';
 import type { Exchange } from '../../delivery/index.ts';
+import type { Timer } from '../../kernel/index.ts';
 import { clientOf } from './client.ts';
 import { credentialOf, type EnvironmentInfo } from './credentials.ts';
 import type { FrontOptions } from './deps.ts';
@@ -46,6 +47,7 @@ export class FlagsFront {
   readonly #streams: Streams;
   readonly #polls: Polls;
   readonly #directory: Directory;
+  #lookTimer: Timer | undefined;
   #leaving = false;
 
   constructor(options: FrontOptions) {
@@ -61,6 +63,7 @@ export class FlagsFront {
         }),
       onRevoked: () => this.endRevoked(),
     });
+    this.#lookLater();
   }
 
   /** Which credentials lead to which environment. */
@@ -137,6 +140,16 @@ export class FlagsFront {
     return this.#directory.complete ? 'unknown' : 'not yet';
   }
 
+  /** A stream that was in the middle of a copy when its key went is found by the next look. */
+  #lookLater(): void {
+    const { clock, credentialLookMs } = this.#options;
+    if (credentialLookMs === undefined) return;
+    this.#lookTimer = clock.after(credentialLookMs, () => {
+      this.endRevoked();
+      this.#lookLater();
+    });
+  }
+
   #statusOptions(): StatusOptions {
     return { nowMs: Date.now(), disconnectedMs: this.#options.disconnectedMs };
   }
@@ -176,6 +189,12 @@ export class FlagsFront {
     let bytes = 0;
     for (const { data } of this.environments()) bytes += data.pinnedBytes;
     return bytes;
+  }
+
+  /** Forgets every environment: nothing is sent and nothing runs afterwards. */
+  close(): void {
+    this.#lookTimer?.cancel();
+    for (const { info } of this.environments()) this.remove(info.id);
   }
 
   /** Closes every stream, spread over `overMs` milliseconds. */

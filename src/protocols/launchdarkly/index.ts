@@ -3,3 +3,5 @@ export type { FrontOptions } from './deps.ts';
 export { Environment } from './environment.ts';
 export { caughtUp, delivered, failed, lost, refused, requested } from './facts.ts';
 export { FlagsFront } from './front.ts';
+export type { DigestOrder } from './positions.ts';
+export type { ConnectionState, DataStoreState } from './status.ts';

@@ -47,7 +47,29 @@ describe('the elements of a JSON array', () => {
   });
 
   it('are those of what JSON.parse takes, and of nothing else', async () => {
-    const pieces = ['[', ']', '{', '}', ',', ':', '"', '"a"', '\\', '\\u00e9', '1', '-', '0', '.', 'e', 'true', 'nul', ' ', '\n', 'é', '\u0001'];
+    const pieces = [
+      '[',
+      ']',
+      '{',
+      '}',
+      ',',
+      ':',
+      '"',
+      '"a"',
+      '\\',
+      '\\u00e9',
+      '1',
+      '-',
+      '0',
+      '.',
+      'e',
+      'true',
+      'nul',
+      ' ',
+      '\n',
+      'é',
+      '\u0001',
+    ];
     const texts = fc.oneof(
       fc.array(fc.constantFrom(...pieces), { maxLength: 8 }).map((parts) => `[${parts.join('')}]`),
       fc.array(fc.constantFrom(...pieces), { maxLength: 8 }).map((parts) => parts.join('')),
@@ -60,12 +82,23 @@ describe('the elements of a JSON array', () => {
     );
   });
 
-  it.each(['', '{}', '1', '[1', '[1]]', '[1] x', '[01]', '[1,]', '[{"a":1,}]', '["\\x"]', '["\\u12g4"]', '["a', '[{1:2}]'])(
-    'are none of %s',
-    async (text) => {
-      expect(await split(text)).toBeUndefined();
-    },
-  );
+  it.each([
+    '',
+    '{}',
+    '1',
+    '[1',
+    '[1]]',
+    '[1] x',
+    '[01]',
+    '[1,]',
+    '[{"a":1,}]',
+    '["\\x"]',
+    '["\\u12g4"]',
+    '["a',
+    '[{1:2}]',
+  ])('are none of %s', async (text) => {
+    expect(await split(text)).toBeUndefined();
+  });
 
   it('are not looked for deeper than a parser could follow, nor in what is not UTF-8', async () => {
     expect(await split('['.repeat(512) + ']'.repeat(512))).toHaveLength(1);

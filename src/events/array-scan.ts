@@ -217,5 +217,11 @@ function isHex(byte: number): boolean {
 /** Letters, digits, and what numbers have besides. */
 function isOfScalar(byte: number): boolean {
   const lower = byte | 0x20;
-  return (byte >= 0x30 && byte <= 0x39) || (lower >= 0x61 && lower <= 0x7a) || byte === 0x2b || byte === 0x2d || byte === 0x2e;
+  return (
+    (byte >= 0x30 && byte <= 0x39) ||
+    (lower >= 0x61 && lower <= 0x7a) ||
+    byte === 0x2b ||
+    byte === 0x2d ||
+    byte === 0x2e
+  );
 }

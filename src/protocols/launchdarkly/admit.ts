@@ -1,4 +1,4 @@
-import type { Slot } from '../../admission/index.ts';
+import type { AcquireRequest, Slot } from '../../admission/index.ts';
 import { Departure, type Exchange } from '../../delivery/index.ts';
 import type { FrontOptions } from './deps.ts';
 import { type ClientFact, refused } from './facts.ts';
@@ -13,7 +13,7 @@ export async function admit(
   front: FrontOptions,
   exchange: Exchange,
   fact: () => ClientFact,
-  request: { tenant: string; returning: boolean; waitMsMax: number },
+  request: Pick<AcquireRequest, 'klass' | 'pinBytes'> & { tenant: string; returning: boolean; waitMsMax: number },
 ): Promise<Slot | undefined> {
   using departure = new Departure(exchange);
   const answer = await front.limiter.acquire({ ...request, signal: departure.signal });

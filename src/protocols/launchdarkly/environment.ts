@@ -76,6 +76,14 @@ export interface FollowUp {
   readonly catchUp: (client: StreamClient, offset: number) => void;
 }
 
+/** Streams that follow an environment in a way of their own, and are over when it is. */
+export interface Followers {
+  /** Those that are open. */
+  streams(): Iterable<Pick<StreamClient, 'info'>>;
+  /** The environment is over. */
+  close(): void;
+}
+
 /**
  * One environment: who it is, what it holds, and who follows it.
  *
@@ -110,6 +118,7 @@ export class Environment {
   dataStore: DataStoreState | undefined;
   /** Streams whose first data has not come yet; they are among those that wait. */
   readonly #expecting = new Set<StreamClient>();
+  readonly #followers = new Set<Followers>();
   /** Offset of the latest break in the log: whoever holds data from before it needs a full copy. */
   #brokenAt = 0;
   readonly #clock: Clock;
@@ -211,17 +220,24 @@ export class Environment {
     });
   }
 
-  /** How many streams are open. */
+  /** From here on these end with the environment, and count among its streams by SDK. */
+  accompany(followers: Followers): void {
+    this.#followers.add(followers);
+  }
+
+  /** How many streams of server SDKs are open. */
   get streams(): number {
     return this.#groups().reduce((sum, { size }) => sum + size, 0);
   }
 
-  /** How many streams are open, by the name of their SDK. Looks at each. */
+  /** How many streams are open, those of followers included, by the name of their SDK. Looks at each. */
   streamsBySdk(): Map<string, number> {
     const counts = new Map<string, number>();
-    for (const group of this.#groups()) {
-      for (const { info } of group.values()) counts.set(info.quirks.sdk, (counts.get(info.quirks.sdk) ?? 0) + 1);
-    }
+    const count = (streams: Iterable<Pick<StreamClient, 'info'>>): void => {
+      for (const { info } of streams) counts.set(info.quirks.sdk, (counts.get(info.quirks.sdk) ?? 0) + 1);
+    };
+    for (const group of this.#groups()) count(group.values());
+    for (const followers of this.#followers) count(followers.streams());
     return counts;
   }
 
@@ -230,6 +246,7 @@ export class Environment {
     this.#unsubscribe();
     this.#trimTimer.cancel();
     void this.closeStreams(0);
+    for (const followers of this.#followers) followers.close();
   }
 
   /** Closes every stream, spread over `overMs` milliseconds. FDv2 is told goodbye immediately before. */

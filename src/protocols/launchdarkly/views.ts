@@ -99,12 +99,12 @@ export const FLAGS_POLL: PollView = {
   full: () => ({ pieces: ['{', FLAGS, '}'] }),
 };
 
-function intent(position: Position, intentCode: string, reason: string): string {
+export function intent(position: Position, intentCode: string, reason: string): string {
   const id = formatPosition(position);
   return JSON.stringify({ payloads: [{ id, target: payloadVersion(position), intentCode, reason }] });
 }
 
-function transferred(position: Position): string {
+export function transferred(position: Position): string {
   return JSON.stringify({ state: formatPosition(position), version: payloadVersion(position) });
 }
 
@@ -164,7 +164,7 @@ export const OBJECTS_STREAM: StreamView = {
   },
 };
 
-function member(name: string, data: string): string {
+export function member(name: string, data: string): string {
   return `{"event":"${name}","data":${data}}`;
 }
 

@@ -1,0 +1,112 @@
+import type { Audience } from '../directory.ts';
+import type { Environment } from '../environment.ts';
+import type { Evaluated } from '../evaluation/types.ts';
+import type { ClientSideOptions } from './deps.ts';
+import { FingerprintIndex } from './fingerprints.ts';
+import type { OpenStream } from './open-stream.ts';
+import { PingFeed } from './pings.ts';
+import { Turns } from './turns.ts';
+import { ValueFeed, type ValueStream } from './value-feed.ts';
+import { Visible } from './visible.ts';
+
+/** How many evaluations of open streams of one environment are under way at a time. */
+const EVALUATIONS_MAX = 8;
+/** What all streams of one environment and audience may take for knowing what they were sent: 16 MiB is 2,000 streams of 1,000 flags. */
+const FINGERPRINT_BYTES_MAX = 64 * 1024 * 1024;
+/** Before the first evaluation: two thousand flags have three times as much, most environments less. */
+const EXPECTED: Expected = { bytes: 64 * 1024, flags: 512 };
+
+/** What a full reply was the last time. */
+interface Expected {
+  readonly bytes: number;
+  readonly flags: number;
+}
+
+/** What is known of one audience of one environment. */
+export interface AudienceState {
+  readonly visible: Visible;
+  readonly prints: FingerprintIndex;
+  expected: Expected;
+}
+
+/** One environment as browsers and phones follow it. */
+export class ClientFeeds {
+  readonly environment: Environment;
+  readonly pings: PingFeed;
+  readonly values: ValueFeed;
+  /** Catch-ups of those who come back: not in line behind all that are open. */
+  readonly catchUps: Turns;
+  readonly #states = new Map<Audience, AudienceState>();
+  readonly #unsubscribe: () => void;
+
+  /** @param follow - brings a stream of values up to date */
+  constructor(environment: Environment, options: ClientSideOptions, follow: (stream: ValueStream) => void) {
+    const evaluationsMax = options.evaluationsMax ?? EVALUATIONS_MAX;
+    this.environment = environment;
+    this.pings = new PingFeed(options.front, options.pingJitterMs);
+    this.values = new ValueFeed(options.front, new Turns(evaluationsMax), follow);
+    this.catchUps = new Turns(evaluationsMax);
+    this.#unsubscribe = environment.data.subscribe((event) => {
+      for (const { visible } of this.#states.values()) {
+        if (event.type === 'batch') visible.changed(event.batch);
+        else visible.forget();
+      }
+      this.pings.publish();
+      this.values.wake();
+    });
+  }
+
+  /** How many streams are open. */
+  get size(): number {
+    return this.pings.size + this.values.size;
+  }
+
+  streams(): OpenStream[] {
+    return [...this.pings.streams(), ...this.values.streams()];
+  }
+
+  of(audience: Audience): AudienceState {
+    let state = this.#states.get(audience);
+    if (state === undefined) {
+      state = { visible: new Visible(audience), prints: new FingerprintIndex(FINGERPRINT_BYTES_MAX), expected: EXPECTED };
+      this.#states.set(audience, state);
+    }
+    return state;
+  }
+
+  /** Notes a full evaluation: what this audience sees, and how large it is. */
+  evaluated(audience: Audience, { flags, offset }: Evaluated, bytes: number): void {
+    const state = this.of(audience);
+    if (flags.length > 0) state.expected = { bytes, flags: flags.length };
+    const { log } = this.environment.data;
+    if (offset < log.first || offset > log.next) return;
+    state.visible.seen(
+      flags.map(({ key }) => key),
+      offset,
+    );
+    for (let at = offset; at < log.next; at++) {
+      const batch = log.at(at);
+      if (batch !== undefined) state.visible.changed(batch);
+    }
+  }
+
+  /** What the values of so many flags take, about. */
+  expectedBytes(audience: Audience, flags: number): number {
+    const { expected } = this.of(audience);
+    return (expected.bytes / expected.flags) * flags;
+  }
+
+  end(isOver: (stream: OpenStream) => boolean): void {
+    this.pings.end(isOver);
+    this.values.end(isOver);
+  }
+
+  async closeStreams(overMs: number): Promise<void> {
+    await Promise.all([this.pings.close(overMs), this.values.close(overMs)]);
+  }
+
+  close(): void {
+    this.#unsubscribe();
+    void this.closeStreams(0);
+  }
+}

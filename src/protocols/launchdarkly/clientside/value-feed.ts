@@ -1,0 +1,106 @@
+import {
+  type Block,
+  blockOf,
+  encodeEvent,
+  LiveGroup,
+  type LiveLog,
+} from '../../../delivery/index.ts';
+import type { FrontOptions } from '../deps.ts';
+import { EVENT } from '../words.ts';
+import type { Fingerprints } from './fingerprints.ts';
+import type { OpenStream } from './open-stream.ts';
+import type { Question } from './question.ts';
+import type { Turns } from './turns.ts';
+
+/** A stream of evaluated values: a cursor in the log of its environment, and what it was sent in eight bytes a flag. */
+export interface ValueStream extends OpenStream {
+  readonly question: Question;
+  readonly prints: Fingerprints;
+  /** It was sent everything that changes before this offset changed for it. -1: nothing yet. */
+  cursor: number;
+  /** What was known of big segments when it was sent its values. */
+  revision: string;
+  /** Whether somebody is bringing it up to date. */
+  running: boolean;
+  /** To be ended as soon as what is under way is sent. */
+  over: boolean;
+}
+
+const NOTHING_TO_SAY: LiveLog = { first: 0, next: 0, block: () => undefined };
+const GOODBYE: Block = blockOf(encodeEvent({ event: EVENT.goodbye, data: '{"reason":"restarting","silent":true}' }));
+
+/**
+ * The streams of evaluated values of one environment.
+ *
+ * ```
+ *   change ─► wake: every stream that is behind gets in line, once
+ *               │
+ *             turns ─► evaluate for this context ─► send ─► behind again? in line again
+ * ```
+ *
+ * What nobody sends to has heartbeats and an age, and is ended in good order; while something is sent it has neither.
+ */
+export class ValueFeed {
+  /** In line for an evaluation. */
+  readonly turns: Turns;
+  readonly #follow: (stream: ValueStream) => void;
+  readonly #group: LiveGroup<ValueStream>;
+  readonly #all = new Set<ValueStream>();
+
+  constructor(front: FrontOptions, turns: Turns, follow: (stream: ValueStream) => void) {
+    this.turns = turns;
+    this.#follow = follow;
+    this.#group = new LiveGroup<ValueStream>({
+      log: NOTHING_TO_SAY,
+      clock: front.clock,
+      heartbeatMs: front.heartbeatMs,
+      ...(front.connectionMsMax === undefined ? {} : { clientMsMax: front.connectionMsMax }),
+    });
+  }
+
+  get size(): number {
+    return this.#all.size;
+  }
+
+  streams(): ValueStream[] {
+    return [...this.#all];
+  }
+
+  /** A stream that has just been opened. */
+  opened(stream: ValueStream): void {
+    this.#all.add(stream);
+    stream.channel.onClose(() => {
+      this.#all.delete(stream);
+      stream.prints.release();
+    });
+  }
+
+  /** Nothing is being sent to it: from here on it is kept alive, or ended if it is over. */
+  rest(stream: ValueStream): void {
+    if (stream.channel.dead) return;
+    this.#group.add(stream.channel, 0, stream, stream.openedMs);
+    if (stream.over) this.#group.close(stream.channel);
+  }
+
+  /** Something is about to be sent to it. */
+  take(stream: ValueStream): void {
+    this.#group.remove(stream.channel);
+  }
+
+  /** The data are others. */
+  wake(): void {
+    for (const stream of this.#all) this.#follow(stream);
+  }
+
+  end(isOver: (stream: ValueStream) => boolean): void {
+    for (const stream of this.#all) {
+      if (!isOver(stream)) continue;
+      stream.over = true;
+      this.#group.close(stream.channel);
+    }
+  }
+
+  async close(overMs: number): Promise<void> {
+    await this.#group.closeAll({ overMs, last: GOODBYE });
+  }
+}

@@ -1,13 +1,11 @@
 import { addSource, type DecisionsDraft } from './decisions-draft.ts';
 import { hashOfKey } from './keys.ts';
-import type { DecisionFileSettings, DecisionsSettings, LapiSettings, StoreSettings } from './schema-decisions.ts';
+import type { DecisionFileSettings, DecisionsSettings, LapiSettings } from './schema-decisions.ts';
 import { put } from './schema-parts.ts';
 import type { Config, DecisionFileConfig, LapiSourceConfig, Mutable } from './types.ts';
 
 /** Where a setting of the file stands. */
 export type WhereOf = (path: readonly (string | number)[]) => string;
-
-const STORE_PATH = './headgate-data';
 
 /** A local API with every default filled in; its name is settled with those of the others. */
 export function lapiSource(settings: LapiSettings): Mutable<LapiSourceConfig> {
@@ -80,22 +78,4 @@ export function applyDecisions(
   if (settings.auth !== undefined) open.auth = { value: settings.auth, where: at('auth') };
   if (settings.passthrough === true) open.passthroughAt = at('passthrough');
   if (settings.bouncersAllowedOu !== undefined) open.bouncersAllowedOuAt = at('bouncersAllowedOu');
-}
-
-/** Lays the `store` section over `config`. */
-export function applyStore(
-  settings: StoreSettings,
-  config: Mutable<Config>,
-  open: DecisionsDraft,
-  where: string,
-): void {
-  if (settings.type === undefined && settings.path === undefined) return;
-  open.storeAt = where;
-  config.store =
-    settings.type === 'none' ? { type: 'none', path: '' } : { type: 'lmdb', path: settings.path ?? STORE_PATH };
-}
-
-/** The store of someone who did not choose one. */
-export function defaultStore(): Mutable<Config['store']> {
-  return { type: 'lmdb', path: STORE_PATH };
 }

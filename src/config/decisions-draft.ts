@@ -1,3 +1,4 @@
+import type { ServicePlaces } from './service-draft.ts';
 import type { Config, DecisionSource, Mutable } from './types.ts';
 
 /** A key of an upstream that stands in a file of its own. */
@@ -26,6 +27,7 @@ export interface DecisionsDraft {
   readonly sourcesAt: string[];
   /** By name of the key. */
   readonly keysAt: Map<string, string>;
+  readonly places: ServicePlaces;
 }
 
 export function newDecisionsDraft(): DecisionsDraft {
@@ -40,6 +42,7 @@ export function newDecisionsDraft(): DecisionsDraft {
     keyFiles: [],
     sourcesAt: [],
     keysAt: new Map(),
+    places: new Map(),
   };
 }
 

@@ -12,7 +12,6 @@ export const DECISION_VARIABLES: readonly string[] = [
   'HEADGATE_LAPI_KEY',
   'HEADGATE_LAPI_KEY_FILE',
   'HEADGATE_DECISIONS_FILE',
-  'HEADGATE_STORE',
   'HEADGATE_PASSTHROUGH',
 ];
 
@@ -51,7 +50,6 @@ class DecisionsReader {
   async read(): Promise<void> {
     for (const number of this.#numbers()) this.#takeUpstream(number === 1 ? '' : `_${number}`);
     this.#takeFiles();
-    this.#takeStore();
     this.#takePassthrough();
     this.#takeKeys();
     await this.#takeSecrets();
@@ -112,13 +110,6 @@ class DecisionsReader {
       return;
     }
     addSource(this.#config, this.#open, decisionFiles({ type: 'file', paths }), variable);
-  }
-
-  #takeStore(): void {
-    const path = this.#text('HEADGATE_STORE');
-    if (path === undefined) return;
-    this.#open.storeAt = 'HEADGATE_STORE';
-    this.#config.store = path === 'none' ? { type: 'none', path: '' } : { type: 'lmdb', path };
   }
 
   #takePassthrough(): void {

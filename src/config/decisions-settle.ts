@@ -1,8 +1,9 @@
 import { messageOf } from '../kernel/index.ts';
-import { defaultStore } from './decisions-apply.ts';
 import type { DecisionsDraft } from './decisions-draft.ts';
 import { parseKeyFile } from './keys.ts';
 import type { Problems } from './problems.ts';
+import { defaultStore } from './schema-store.ts';
+import { hasUpstream } from './service-draft.ts';
 import type { Config, Mutable } from './types.ts';
 
 /** The port of the vendor's local API, which bouncers are set to. */
@@ -96,8 +97,8 @@ function settleAuth(config: Mutable<Config>, open: DecisionsDraft, problems: Pro
 }
 
 /** Whether the flags front has anything to serve. */
-export function servesFlags({ flags, environments }: Mutable<Config>): boolean {
-  return flags.sources.length > 0 || environments.length > 0;
+export function servesFlags(config: Mutable<Config> | Config): boolean {
+  return config.flags.sources.length > 0 || hasUpstream(config);
 }
 
 /** Fills in what depends on the file and the environment together, and reports what does not go together. */
@@ -110,8 +111,6 @@ export function settleDecisions(config: Mutable<Config>, open: DecisionsDraft, p
         open.named,
         'decisions: expected at least one source, got none: list a local API or files under decisions.sources, or remove the section',
       );
-    } else if (open.storeAt !== undefined && config.store.type !== 'none') {
-      problems.warn(open.storeAt, 'only decisions are kept in the store, and there is no source of decisions');
     }
     return;
   }

@@ -1,6 +1,6 @@
 import { resolveLimits } from './limits.ts';
 import { machineMemory } from './machine.ts';
-import type { Config, Machine, Mutable } from './types.ts';
+import type { Config, EnvironmentConfig, Machine, Mutable } from './types.ts';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -15,6 +15,9 @@ export const INTERVAL_MS_MIN = 100;
 
 /** What stands for an environment's ID in prefixes and names of tables. */
 export const ID_PLACEHOLDER = '$CID';
+
+/** What stands before the keys of an environment in Redis that names no prefix. */
+export const REDIS_PREFIX = 'launchdarkly';
 
 /** This machine, as far as it is known before the server was asked for the low-water mark. */
 export function thisMachine(): Machine {
@@ -125,6 +128,25 @@ function outputs(): Pick<Mutable<Config>, 'log' | 'admin' | 'otlp'> {
     log: { level: 'info', format: 'json' },
     admin: { ...admin, relay8Prefix: undefined },
     otlp: { metrics: false, traces: false, metricsUrl: undefined, tracesUrl: undefined, intervalMs: 60_000 },
+  };
+}
+
+/** An environment of which only the name is known. */
+export function newEnvironment(name: string): Mutable<EnvironmentConfig> {
+  return {
+    name,
+    sdkKey: '',
+    mobileKey: undefined,
+    envId: undefined,
+    projectKey: undefined,
+    filterKeys: [],
+    prefix: undefined,
+    tableName: undefined,
+    allowedOrigins: [],
+    allowedHeaders: [],
+    secureMode: false,
+    logLevel: undefined,
+    ttlMs: 0,
   };
 }
 

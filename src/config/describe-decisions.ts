@@ -1,3 +1,4 @@
+import { hasUpstream } from './service-draft.ts';
 import type { Config, DecisionSource, LapiSourceConfig } from './types.ts';
 import { formatDuration } from './values.ts';
 
@@ -47,8 +48,9 @@ function passLine({ decisions }: Config): string {
     : '  everything else under /v1/ is answered 404: pass-through is off';
 }
 
-function budgetLine({ decisions, limits, flags, environments }: Config): string {
-  const shared = flags.sources.length > 0 || environments.length > 0 ? ', which flags share' : '';
+function budgetLine(config: Config): string {
+  const { decisions, limits, flags } = config;
+  const shared = flags.sources.length > 0 || hasUpstream(config) ? ', which flags share' : '';
   const free = 'deltas that are empty or small and look-ups by address are not limited';
   if (!limits.enabled) return `  budget: none, every pull is served at once; ${free}`;
   const wait =
@@ -56,9 +58,9 @@ function budgetLine({ decisions, limits, flags, environments }: Config): string 
   return `  budget: a pull or a large delta takes one of ${limits.slots} slots${shared}, and waits ${wait} for it; ${free}`;
 }
 
-/** The decisions part of the report: sources, who may ask, the budget, the store. Empty when there is no source. */
+/** The decisions part of the report: sources, who may ask, the budget. Empty when there is no source. */
 export function describeDecisions(config: Config): string[] {
-  const { decisions, store } = config;
+  const { decisions } = config;
   if (!decisions.enabled) return [];
   const { granularityMs, startWaitMs, cursorsPerKeyMax, pollMs } = decisions;
   return [
@@ -69,8 +71,5 @@ export function describeDecisions(config: Config): string[] {
     budgetLine(config),
     `  a ban may end up to ${formatDuration(granularityMs)} late, never early; a longer end is told ${formatDuration(3 * pollMs)} before the one that bouncers know`,
     `  answers wait up to ${formatDuration(startWaitMs)} for the first pull after a start; ${cursorsPerKeyMax} cursors per key`,
-    store.type === 'none'
-      ? 'Store: none, so a restart begins with a pull, and every bouncer with everything'
-      : `Store: ${store.path}, for decisions, cursors and good keys; not shared between replicas`,
   ];
 }

@@ -1,7 +1,8 @@
 import { describeDecisions } from './describe-decisions.ts';
+import { describeFlags, describeStore } from './describe-service.ts';
 import { explainLimits } from './limits.ts';
-import type { ClientVerification, Config, EnvironmentConfig, FlagSource } from './types.ts';
-import { formatBytes, formatDuration, maskKey } from './values.ts';
+import type { ClientVerification, Config } from './types.ts';
+import { formatBytes, formatDuration } from './values.ts';
 
 const ORIGINS: Readonly<Record<Config['origin'], string>> = {
   default: 'defaults',
@@ -32,49 +33,6 @@ function listening({ server, exit }: Config): string[] {
     `  at most ${formatBytes(server.headerBytesMax)} of headers in ${formatDuration(server.headersTimeoutMs)}, ${formatBytes(server.bodyBytesMax)} of body, ${server.http2ConcurrentStreamsMax} streams per HTTP/2 connection`,
     `  on shutdown: ${formatDuration(server.drainDelayMs)} not ready but serving, then ${formatDuration(server.graceMs)} for deliveries to finish`,
   ];
-}
-
-function keys(
-  credentials: Pick<EnvironmentConfig, 'mobileKey' | 'envId'> & { readonly sdkKey: string | undefined },
-): string {
-  const parts = [
-    credentials.sdkKey === undefined ? undefined : `server key ${maskKey(credentials.sdkKey)}`,
-    credentials.mobileKey === undefined ? undefined : `mobile key ${maskKey(credentials.mobileKey)}`,
-    credentials.envId === undefined ? undefined : `client-side ID ${maskKey(credentials.envId)}`,
-  ];
-  return parts.filter((part) => part !== undefined).join(', ');
-}
-
-function sourceLine(source: FlagSource): string {
-  const every = `looked at every ${formatDuration(source.intervalMs)}`;
-  const origins = source.allowedOrigins.length === 0 ? '' : `, browsers of ${source.allowedOrigins.join(' ')} only`;
-  if (source.type === 'archive')
-    return `  archive ${source.path}, ${every}, environments and keys as it says${origins}`;
-  const ttl = source.ttlMs === 0 ? '' : `, polls cached for ${formatDuration(source.ttlMs)}`;
-  const secure = source.secureMode ? ', secure mode' : '';
-  return `  environment "${source.name}" from ${source.paths.join(' ')}, ${every}, ${keys(source)}${ttl}${secure}${origins}`;
-}
-
-function flags({ flags: front, environments, decisions }: Config): string[] {
-  // without a source there is no front, unless nothing else is served either
-  if (decisions.enabled && front.sources.length === 0 && environments.length === 0) return [];
-  const lines = ['Flags:'];
-  for (const source of front.sources) lines.push(sourceLine(source));
-  for (const environment of environments) {
-    lines.push(
-      `  environment "${environment.name}", ${keys(environment)}: NOT SERVED, there is no connection to the service yet`,
-    );
-  }
-  if (front.sources.length === 0 && environments.length === 0) lines.push('  no source');
-  const closed =
-    front.connectionMsMax === undefined
-      ? 'streams stay open'
-      : `streams are closed after ${formatDuration(front.connectionMsMax)}`;
-  lines.push(
-    `  heartbeat every ${formatDuration(front.heartbeatMs)}, ${closed}, compression ${front.compression}, catch-up ${front.catchUp}`,
-    `  change log of ${front.logBatchesMax} batches or ${formatBytes(front.logBytesMax)} per environment`,
-  );
-  return lines;
 }
 
 function telemetry({ admin, otlp, exit }: Config): string[] {
@@ -127,8 +85,9 @@ export function describeConfig(config: Config): string {
   return [
     `Configuration: ${config.file ?? 'no file'} (${ORIGINS[config.origin]})`,
     ...listening(config),
-    ...flags(config),
+    ...describeFlags(config),
     ...describeDecisions(config),
+    ...describeStore(config),
     `Limits: ${explainLimits(config.limits, config.machine)}`,
     `  ${formatBytes(config.limits.turnBytesMax)} per turn of the event loop${config.limits.lowWaterMarkBytes === undefined ? '' : `, low-water mark ${formatBytes(config.limits.lowWaterMarkBytes)}`}`,
     ...telemetry(config),

@@ -8,6 +8,8 @@ import { resolveLimits } from './limits.ts';
 import { limitsAsked } from './limits-asked.ts';
 import { Problems } from './problems.ts';
 import { type Asked, NOTHING_ASKED } from './schema.ts';
+import { readServiceVariables } from './service-env.ts';
+import { adviseService, settleService } from './service-settle.ts';
 import { VendorSettings } from './settings.ts';
 import { settleTelemetry } from './telemetry.ts';
 import type { Config, LimitsSpec, Machine, Mutable, Problem, Variables } from './types.ts';
@@ -15,7 +17,7 @@ import { parseWord } from './values.ts';
 import { applyVendorSettings, vendorLimits } from './vendor-apply.ts';
 import { noticeOwnSlips, readVendorVariables } from './vendor-env.ts';
 import { readVendorFile } from './vendor-file.ts';
-import { checkVendorSettings, warnUnsupported } from './vendor-rules.ts';
+import { checkVendorSettings, tellUnused } from './vendor-rules.ts';
 import { readYaml } from './yaml.ts';
 
 /** Where a configuration comes from. */
@@ -82,21 +84,24 @@ class Loader {
     const { env = {}, fromEnv } = this.#options;
     noticeOwnSlips(env, fromEnv, this.#problems);
     this.#readLowWater();
+    readServiceVariables(env, this.#draft, this.#open, this.#problems);
     if (fromEnv) await this.#readVariables(env);
     checkVendorSettings(this.#settings, this.#problems);
-    applyVendorSettings(this.#settings, this.#draft, this.#problems);
+    applyVendorSettings(this.#settings, this.#draft, this.#open.places, this.#problems);
     await readKeyFiles(this.#draft, this.#open, this.#read, this.#problems);
     this.#open.portGiven ||= this.#settings.number('Main', 'port') !== undefined;
     settleDecisions(this.#draft, this.#open, this.#problems);
+    settleService(this.#draft, this.#open, this.#problems);
     this.#draft.limits = { ...resolveLimits(this.#limits(), this.#draft.machine) };
     this.#draft.decisions.waitMsMax = this.#draft.limits.waitDecisionsMsMax;
     const sources = { variables: env, settings: this.#settings, asked: this.#asked.telemetry };
     settleTelemetry(this.#draft, sources, this.#problems);
-    warnUnsupported(this.#settings, this.#problems);
+    tellUnused(this.#settings, this.#problems);
     this.#checkServes();
     if (this.#problems.failed) return { config: undefined, problems: this.#problems.list() };
     this.#adviseLimits();
     adviseDecisions(this.#draft, this.#problems);
+    adviseService(this.#draft, this.#open.places, env, this.#problems);
     return { config: deepFreeze(this.#draft), problems: this.#problems.list() };
   }
 
@@ -187,11 +192,10 @@ class Loader {
   #checkServes(): void {
     // An unreadable file may well have named a source; that it did not is then not worth a second error.
     if (servesFlags(this.#draft) || this.#draft.decisions.enabled || this.#problems.failed) return;
-    if (this.#settings.text('AutoConfig', 'key') !== undefined) return;
     const place = this.#options.file ?? (this.#options.fromEnv ? 'environment' : 'configuration');
     this.#problems.error(
       place,
-      'expected something to serve, got nothing: name an archive (FILE_DATA_SOURCE, or fileDataSource in [OfflineMode]) or a local API (HEADGATE_LAPI_URL), or list flags.sources or decisions.sources',
+      'expected something to serve, got nothing: name an environment ([Environment "name"], LD_ENV_name, or flags.environments), an archive (FILE_DATA_SOURCE, or fileDataSource in [OfflineMode]) or a local API (HEADGATE_LAPI_URL), or list flags.sources or decisions.sources',
     );
   }
 

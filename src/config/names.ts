@@ -22,7 +22,11 @@ export interface VendorName {
   readonly type: ValueType;
   /** What happens instead, for a setting that is not built yet; undefined = it takes effect. */
   readonly instead?: string;
-  /** The value that asks for nothing, so that no warning is due. */
+  /** Why it has no effect, and needs none. */
+  readonly moot?: string;
+  /** Why it cannot be used, and what to do: the start is refused. */
+  readonly refused?: string;
+  /** The value that asks for nothing, so that nothing is said. */
   readonly idle?: boolean | string | number;
   /** Its value may hold a password or key: messages do not repeat it. */
   readonly secret?: true;
@@ -41,78 +45,44 @@ function rows(section: string, instead: string | undefined, list: readonly Row[]
   }));
 }
 
-const NO_UPSTREAM =
-  'there is no connection to the service; serve an archive (FILE_DATA_SOURCE) or files (flags.sources)';
-const NO_EVENTS = 'events are not forwarded; SDKs can send them to the service directly';
-const NO_STORE = 'data sets are held in memory only; remove it';
-const NO_BIG_SEGMENTS = 'big segments are not synchronised; remove it';
+const NO_CONSUL =
+  'Consul is not supported: use Redis, or no database at all and HEADGATE_STORE, the path of a folder in which Headgate keeps what a restart needs';
+const NO_NTLM =
+  'proxies that ask for NTLM are not supported: remove it and let the proxy ask for a user and a password (Basic), or put one that speaks NTLM in between, such as cntlm';
+const IN_MEMORY = 'everything is held in memory, and never looked up in the database';
+const OWN_POOL = 'connections to the service are kept open while they are used, and closed when they are not';
 const NO_EXPORT = 'metrics are not sent there; remove it';
 const secret = { secret: true } as const;
 
 /** Every setting of the vendor's relay, versions 8 and 9. */
 export const VENDOR_NAMES: readonly VendorName[] = [
   ...rows('Main', undefined, [
-    ['streamUri', 'STREAM_URI', 'url', { instead: NO_UPSTREAM, idle: 'https://stream.launchdarkly.com' }],
-    ['baseUri', 'BASE_URI', 'url', { instead: NO_UPSTREAM, idle: 'https://sdk.launchdarkly.com' }],
-    [
-      'clientSideBaseUri',
-      'CLIENT_SIDE_BASE_URI',
-      'url',
-      { instead: NO_UPSTREAM, idle: 'https://clientsdk.launchdarkly.com' },
-    ],
+    ['streamUri', 'STREAM_URI', 'url'],
+    ['baseUri', 'BASE_URI', 'url'],
+    ['clientSideBaseUri', 'CLIENT_SIDE_BASE_URI', 'url'],
     ['exitOnError', 'EXIT_ON_ERROR', 'boolean'],
     ['exitAlways', 'EXIT_ALWAYS', 'boolean'],
-    ['ignoreConnectionErrors', 'IGNORE_CONNECTION_ERRORS', 'boolean', { instead: NO_UPSTREAM, idle: false }],
+    ['ignoreConnectionErrors', 'IGNORE_CONNECTION_ERRORS', 'boolean'],
     ['port', 'PORT', 'positive'],
-    [
-      'initTimeout',
-      'INIT_TIMEOUT',
-      'duration',
-      { instead: 'streams wait for the first data from the start, with heartbeats, and polls are told 503 until then' },
-    ],
+    ['initTimeout', 'INIT_TIMEOUT', 'duration'],
     ['heartbeatInterval', 'HEARTBEAT_INTERVAL', 'duration'],
     ['maxClientConnectionTime', 'MAX_CLIENT_CONNECTION_TIME', 'duration'],
-    [
-      'disconnectedStatusTime',
-      'DISCONNECTED_STATUS_TIME',
-      'duration',
-      { instead: 'a file that cannot be read any more is logged, and what was read last stays served' },
-    ],
+    ['disconnectedStatusTime', 'DISCONNECTED_STATUS_TIME', 'duration'],
     ['tlsEnabled', 'TLS_ENABLED', 'boolean'],
     ['tlsCert', 'TLS_CERT', 'text'],
     ['tlsKey', 'TLS_KEY', 'text'],
     ['tlsMinVersion', 'TLS_MIN_VERSION', 'tls'],
     ['logLevel', 'LOG_LEVEL', 'level'],
-    [
-      'bigSegmentsStaleAsDegraded',
-      'BIG_SEGMENTS_STALE_AS_DEGRADED',
-      'boolean',
-      { instead: NO_BIG_SEGMENTS, idle: false },
-    ],
-    [
-      'bigSegmentsStaleThreshold',
-      'BIG_SEGMENTS_STALE_THRESHOLD',
-      'duration',
-      { instead: NO_BIG_SEGMENTS, idle: 300_000 },
-    ],
-    [
-      'expiredCredentialCleanupInterval',
-      'EXPIRED_CREDENTIAL_CLEANUP_INTERVAL',
-      'duration',
-      { instead: 'a key is refused, and its streams are closed, at the moment at which it expires' },
-    ],
+    ['bigSegmentsStaleAsDegraded', 'BIG_SEGMENTS_STALE_AS_DEGRADED', 'boolean'],
+    ['bigSegmentsStaleThreshold', 'BIG_SEGMENTS_STALE_THRESHOLD', 'duration'],
+    ['expiredCredentialCleanupInterval', 'EXPIRED_CREDENTIAL_CLEANUP_INTERVAL', 'duration'],
     ['gracefulShutdownTimeout', 'GRACEFUL_SHUTDOWN_TIMEOUT', 'duration'],
     ['maxClientRequestBodySize', 'MAX_CLIENT_REQUEST_BODY_SIZE', 'bytes'],
-    [
-      'pingStreamJitterTime',
-      'PING_STREAM_JITTER_TIME',
-      'duration',
-      { instead: 'pings go out at once; remove it', idle: 0 },
-    ],
+    ['pingStreamJitterTime', 'PING_STREAM_JITTER_TIME', 'duration'],
   ]),
-  ...rows('AutoConfig', NO_UPSTREAM, [
+  ...rows('AutoConfig', undefined, [
     ['key', 'AUTO_CONFIG_KEY', 'text', secret],
-    ['cacheKey', 'AUTO_CONFIG_CACHE_KEY', 'text', secret],
+    ['cacheKey', 'AUTO_CONFIG_CACHE_KEY', 'text'],
     ['cacheEncryptionKey', 'AUTO_CONFIG_CACHE_ENCRYPTION_KEY', 'text', secret],
     ['envDatastorePrefix', 'ENV_DATASTORE_PREFIX', 'text'],
     ['envDatastoreTableName', 'ENV_DATASTORE_TABLE_NAME', 'text'],
@@ -122,21 +92,26 @@ export const VENDOR_NAMES: readonly VendorName[] = [
   ...rows('OfflineMode', undefined, [
     ['fileDataSource', 'FILE_DATA_SOURCE', 'text'],
     ['fileDataSourceMonitoringInterval', 'FILE_DATA_SOURCE_MONITORING_INTERVAL', 'duration'],
-    ['envDatastorePrefix', 'ENV_DATASTORE_PREFIX', 'text', { instead: NO_STORE }],
-    ['envDatastoreTableName', 'ENV_DATASTORE_TABLE_NAME', 'text', { instead: NO_STORE }],
+    ['envDatastorePrefix', 'ENV_DATASTORE_PREFIX', 'text'],
+    ['envDatastoreTableName', 'ENV_DATASTORE_TABLE_NAME', 'text'],
     ['envAllowedOrigin', 'ENV_ALLOWED_ORIGIN', 'list'],
     ['envAllowedHeader', 'ENV_ALLOWED_HEADER', 'list'],
   ]),
-  ...rows('Events', NO_EVENTS, [
-    ['sendEvents', 'USE_EVENTS', 'boolean', { idle: false }],
-    ['eventsUri', 'EVENTS_HOST', 'url', { idle: 'https://events.launchdarkly.com' }],
-    ['flushInterval', 'EVENTS_FLUSH_INTERVAL', 'duration', { idle: 5000 }],
-    ['capacity', 'EVENTS_CAPACITY', 'positive', { idle: 1000 }],
-    ['inlineUsers', 'EVENTS_INLINE_USERS', 'boolean', { idle: false }],
+  ...rows('Events', undefined, [
+    ['sendEvents', 'USE_EVENTS', 'boolean'],
+    ['eventsUri', 'EVENTS_HOST', 'url'],
+    ['flushInterval', 'EVENTS_FLUSH_INTERVAL', 'duration'],
+    ['capacity', 'EVENTS_CAPACITY', 'positive'],
+    ['inlineUsers', 'EVENTS_INLINE_USERS', 'boolean'],
     ['maxInboundPayloadSize', 'EVENTS_MAX_INBOUND_PAYLOAD_SIZE', 'bytes'],
-    ['metricsCapacity', 'EVENTS_METRICS_CAPACITY', 'integer', { idle: 10_000 }],
+    [
+      'metricsCapacity',
+      'EVENTS_METRICS_CAPACITY',
+      'integer',
+      { moot: 'Headgate does not report its own use to the service', idle: 10_000 },
+    ],
   ]),
-  ...rows('Environment', NO_UPSTREAM, [
+  ...rows('Environment', undefined, [
     ['sdkKey', 'LD_ENV_', 'text', secret],
     ['mobileKey', 'LD_MOBILE_KEY_', 'text', secret],
     ['envId', 'LD_CLIENT_SIDE_ID_', 'text', secret],
@@ -145,36 +120,41 @@ export const VENDOR_NAMES: readonly VendorName[] = [
     ['tableName', 'LD_TABLE_NAME_', 'text'],
     ['allowedOrigin', 'LD_ALLOWED_ORIGIN_', 'list'],
     ['allowedHeader', 'LD_ALLOWED_HEADER_', 'list'],
-    ['logLevel', 'LD_LOG_LEVEL_', 'level'],
+    ['logLevel', 'LD_LOG_LEVEL_', 'level', { moot: 'all environments are logged at the level of Main' }],
     ['ttl', 'LD_TTL_', 'duration'],
     ['projKey', 'LD_PROJ_KEY_', 'text'],
   ]),
-  ...rows('Filters', NO_UPSTREAM, [['keys', 'LD_FILTER_KEYS_', 'list']]),
-  ...rows('Redis', NO_STORE, [
-    [undefined, 'USE_REDIS', 'boolean', { idle: false }],
+  ...rows('Filters', undefined, [['keys', 'LD_FILTER_KEYS_', 'list']]),
+  ...rows('Redis', undefined, [
+    [undefined, 'USE_REDIS', 'boolean'],
     ['host', 'REDIS_HOST', 'text'],
     ['port', 'REDIS_PORT', 'text'],
     ['url', 'REDIS_URL', 'url', secret],
-    ['tls', 'REDIS_TLS', 'boolean', { idle: false }],
+    ['tls', 'REDIS_TLS', 'boolean'],
     ['username', 'REDIS_USERNAME', 'text'],
     ['password', 'REDIS_PASSWORD', 'text', secret],
-    ['localTtl', 'CACHE_TTL', 'duration'],
+    ['localTtl', 'CACHE_TTL', 'duration', { moot: IN_MEMORY, idle: 30_000 }],
     ['clientCertificateFile', 'REDIS_CLIENT_CERT_FILE', 'text'],
     ['clientKeyFile', 'REDIS_CLIENT_KEY_FILE', 'text'],
     ['caFile', 'REDIS_CA_FILE', 'text'],
-    ['atomicUpsert', 'REDIS_ATOMIC_UPSERT', 'boolean', { idle: false }],
+    [
+      'atomicUpsert',
+      'REDIS_ATOMIC_UPSERT',
+      'boolean',
+      { moot: 'an item is only ever replaced by a newer one, in one step', idle: true },
+    ],
     ['connectTimeout', 'REDIS_CONNECT_TIMEOUT', 'duration'],
     ['readTimeout', 'REDIS_READ_TIMEOUT', 'duration'],
   ]),
-  ...rows('DynamoDB', NO_STORE, [
-    ['enabled', 'USE_DYNAMODB', 'boolean', { idle: false }],
+  ...rows('DynamoDB', undefined, [
+    ['enabled', 'USE_DYNAMODB', 'boolean'],
     ['tableName', 'DYNAMODB_TABLE', 'text'],
     ['url', 'DYNAMODB_URL', 'url', secret],
-    ['localTtl', 'CACHE_TTL', 'duration'],
+    ['localTtl', 'CACHE_TTL', 'duration', { moot: IN_MEMORY, idle: 30_000 }],
   ]),
-  ...rows('Consul', NO_STORE, [
-    [undefined, 'USE_CONSUL', 'boolean', { idle: false }],
-    ['host', 'CONSUL_HOST', 'text'],
+  ...rows('Consul', undefined, [
+    [undefined, 'USE_CONSUL', 'boolean', { idle: false, refused: NO_CONSUL }],
+    ['host', 'CONSUL_HOST', 'text', { refused: NO_CONSUL }],
     ['token', 'CONSUL_TOKEN', 'text', secret],
     ['tokenFile', 'CONSUL_TOKEN_FILE', 'text'],
     ['localTtl', 'CACHE_TTL', 'duration'],
@@ -215,20 +195,20 @@ export const VENDOR_NAMES: readonly VendorName[] = [
     ['tracesExporter', 'OTEL_TRACES_EXPORTER', 'text'],
     ['metricsExporter', 'OTEL_METRICS_EXPORTER', 'text'],
   ]),
-  ...rows('Proxy', NO_UPSTREAM, [
+  ...rows('Proxy', undefined, [
     ['url', 'PROXY_URL', 'url', secret],
     ['user', 'PROXY_AUTH_USER', 'text'],
     ['password', 'PROXY_AUTH_PASSWORD', 'text', secret],
-    ['domain', 'PROXY_AUTH_DOMAIN', 'text'],
-    ['ntlmAuth', 'PROXY_AUTH_NTLM', 'boolean', { idle: false }],
+    ['domain', 'PROXY_AUTH_DOMAIN', 'text', { refused: NO_NTLM }],
+    ['ntlmAuth', 'PROXY_AUTH_NTLM', 'boolean', { idle: false, refused: NO_NTLM }],
     ['caCertFiles', 'PROXY_CA_CERTS', 'list'],
   ]),
-  ...rows('Http', undefined, [['enableCompression', 'HTTP_ENABLE_COMPRESSION', 'boolean']]),
-  ...rows('Http', NO_UPSTREAM, [
-    ['idleConnTimeout', 'HTTP_IDLE_CONN_TIMEOUT', 'duration'],
-    ['maxIdleConns', 'HTTP_MAX_IDLE_CONNS', 'integer'],
-    ['maxIdleConnsPerHost', 'HTTP_MAX_IDLE_CONNS_PER_HOST', 'integer'],
-    ['disableKeepAlives', 'HTTP_DISABLE_KEEPALIVE', 'boolean', { idle: false }],
+  ...rows('Http', undefined, [
+    ['enableCompression', 'HTTP_ENABLE_COMPRESSION', 'boolean'],
+    ['idleConnTimeout', 'HTTP_IDLE_CONN_TIMEOUT', 'duration', { moot: OWN_POOL }],
+    ['maxIdleConns', 'HTTP_MAX_IDLE_CONNS', 'integer', { moot: OWN_POOL }],
+    ['maxIdleConnsPerHost', 'HTTP_MAX_IDLE_CONNS_PER_HOST', 'integer', { moot: OWN_POOL }],
+    ['disableKeepAlives', 'HTTP_DISABLE_KEEPALIVE', 'boolean', { moot: OWN_POOL, idle: false }],
   ]),
   ...rows('Concurrency', undefined, [
     ['maxConcurrent', 'INIT_MAX_CONCURRENT', 'integer'],

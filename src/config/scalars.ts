@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { isKeyHash } from './keys.ts';
+import { parseRedisUrl } from './redis-url.ts';
 import {
   formatBytes,
   formatDuration,
@@ -96,6 +97,18 @@ export function integer(range: Range): z.ZodType<number> {
   });
 }
 
+/** A whole number, or `word`, which stands for itself. */
+export function numberOr<const Word extends string>(word: Word, range: Range): z.ZodType<number | Word> {
+  return scalar<number | Word>((value) => {
+    if (value === word) return { ok: true, value: word };
+    const whole = typeof value === 'number' && Number.isSafeInteger(value);
+    const parsed: Parsed<number> = whole
+      ? within({ ok: true, value }, range, String)
+      : { ok: false, expected: 'a whole number' };
+    return parsed.ok ? parsed : { ok: false, expected: `${parsed.expected}, or ${word}` };
+  });
+}
+
 /** `true` or `false`. */
 export function boolean(): z.ZodType<boolean> {
   return scalar((value) =>
@@ -144,6 +157,18 @@ export function baseUrl(): z.ZodType<string> {
   return scalar(
     (value) => parseBaseUrl(textOf(value)),
     (value) => (textOf(value).includes('@') ? 'one with a user or password, not shown here' : show(value)),
+  );
+}
+
+/** The address of a Redis, or of an HTTP service; never repeated in a message, since it may hold a password. */
+export function redisUrl(): z.ZodType<string> {
+  return scalar(
+    (value) => {
+      const written = textOf(value);
+      const parsed = /^https?:/i.test(written) ? parseBaseUrl(written) : parseRedisUrl(written);
+      return parsed.ok ? { ok: true, value: written } : parsed;
+    },
+    () => 'a value that is not shown here',
   );
 }
 

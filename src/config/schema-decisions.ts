@@ -71,12 +71,6 @@ export interface DecisionsSettings {
   readonly bouncersAllowedOu?: readonly string[] | undefined;
 }
 
-/** The `store` section in its longer form. */
-export interface StoreSettings {
-  readonly type?: 'lmdb' | 'none' | undefined;
-  readonly path?: string | undefined;
-}
-
 const pem = text('the path of a PEM file').optional();
 
 const source = z.discriminatedUnion(
@@ -137,15 +131,6 @@ export const decisionsSchema: z.ZodType<DecisionsSettings> = section({
   bouncersAllowedOu: texts('organizational units').optional(),
 });
 
-/** The `store` section: a path, `none`, or a mapping. */
-export const storeSchema: z.ZodType<StoreSettings> = z.preprocess(
-  (value) => {
-    if (typeof value !== 'string') return value ?? {};
-    return value === 'none' ? { type: 'none' } : { path: value };
-  },
-  strict({ type: word('lmdb', 'none').optional(), path: text('the path of a folder').optional() }),
-);
-
 function* sourceConflicts(
   settings: LapiSettings | DecisionFileSettings,
   path: readonly (string | number)[],
@@ -198,12 +183,5 @@ export function* decisionsConflicts(settings: DecisionsSettings): Generator<Sche
       yield { path: [...path, 'name'], message: `expected a name of its own, got "${each.name}" again` };
     }
     names.add(each.name);
-  }
-}
-
-/** A store that says where it is, and says so in a way that means something. */
-export function* storeConflicts({ type, path }: StoreSettings): Generator<SchemaIssue> {
-  if (type === 'none' && path !== undefined) {
-    yield { path: ['store', 'path'], message: 'has no effect while store.type is none: remove one of them' };
   }
 }

@@ -1,24 +1,12 @@
 import { z } from 'zod';
-import { applyDecisions, applyStore, type WhereOf } from './decisions-apply.ts';
+import { applyDecisions, type WhereOf } from './decisions-apply.ts';
 import type { DecisionsDraft } from './decisions-draft.ts';
-import { INTERVAL_MS_MIN } from './defaults.ts';
-import {
-  boolean,
-  bytes,
-  bytesOr,
-  duration,
-  durationOr,
-  integer,
-  kindOf,
-  secret,
-  section,
-  strict,
-  text,
-  texts,
-  word,
-} from './scalars.ts';
-import { decisionsConflicts, decisionsSchema, storeConflicts, storeSchema } from './schema-decisions.ts';
+import { boolean, bytes, bytesOr, duration, durationOr, integer, kindOf, section, text, word } from './scalars.ts';
+import { decisionsConflicts, decisionsSchema } from './schema-decisions.ts';
 import { list, put, type SchemaIssue, spread } from './schema-parts.ts';
+import { applyServiceSettings, outboundSchema, serviceConflicts, serviceShape } from './schema-service.ts';
+import { applyStore, storeConflicts, storeSchema } from './schema-store.ts';
+import { sourceConflicts, sourceOf, sourceSchema } from './schema-sources.ts';
 import {
   adminSchema,
   applyTelemetry,
@@ -27,7 +15,7 @@ import {
   type TelemetryAsked,
   telemetryConflicts,
 } from './schema-telemetry.ts';
-import type { Config, FlagSource, LimitsSpec, Mutable, TlsConfig } from './types.ts';
+import type { Config, LimitsSpec, Mutable, TlsConfig } from './types.ts';
 import {
   apiSchema,
   applyApi,
@@ -94,33 +82,6 @@ const limits = spread(
   }),
 );
 
-const interval = duration({ min: INTERVAL_MS_MIN, max: DAY_MS }).optional();
-const cors = {
-  allowedOrigins: texts('origins that browsers may ask from').optional(),
-  allowedHeaders: texts('names of headers that browsers may send').optional(),
-};
-
-const source = z.discriminatedUnion(
-  'type',
-  [
-    strict({ type: z.literal('archive'), path: text('the path of an archive'), interval, ...cors }),
-    strict({
-      type: z.literal('file'),
-      name: text('the name of the environment'),
-      paths: texts('paths of JSON or YAML files'),
-      interval,
-      sdkKey: secret('a server-side key').optional(),
-      mobileKey: secret('a mobile key').optional(),
-      envId: secret('a client-side ID').optional(),
-      projectKey: text('the key of the project').optional(),
-      ttl: duration({ min: 0, max: 30 * DAY_MS }).optional(),
-      secureMode: boolean().optional(),
-      ...cors,
-    }),
-  ],
-  { error: 'expected archive or file as the type of a source' },
-);
-
 const flags = section({
   heartbeat: duration({ min: 100, max: HOUR_MS }).optional(),
   maxConnectionTime: durationOr('off', undefined, { min: 1000, max: 30 * DAY_MS }).optional(),
@@ -132,14 +93,20 @@ const flags = section({
     batches: integer({ min: 1, max: 1_000_000 }).optional(),
     bytes: bytes({ min: 64 * KIB, max: 16 * GIB }).optional(),
   }).optional(),
-  sources: list(source).optional(),
+  sources: list(sourceSchema).optional(),
+  ...serviceShape,
 });
 
 const schema = section({
   server: server.optional(),
   limits: limits.optional(),
   flags: flags.optional(),
-  exit: section({ onError: boolean().optional(), always: boolean().optional() }).optional(),
+  outbound: outboundSchema.optional(),
+  exit: section({
+    onError: boolean().optional(),
+    always: boolean().optional(),
+    ignoreConnectionErrors: boolean().optional(),
+  }).optional(),
   log: section({
     level: word('debug', 'info', 'warn', 'error', 'none').optional(),
     format: word('json', 'pretty').optional(),
@@ -195,27 +162,6 @@ function applyServer(settings: NonNullable<Settings['server']>, target: Mutable<
   put(target, 'http2ConcurrentStreamsMax', settings.http2MaxConcurrentStreams);
 }
 
-function sourceOf(settings: z.infer<typeof source>): Mutable<FlagSource> {
-  const shared = {
-    intervalMs: settings.interval ?? 1000,
-    allowedOrigins: [...(settings.allowedOrigins ?? [])],
-    allowedHeaders: [...(settings.allowedHeaders ?? [])],
-  };
-  if (settings.type === 'archive') return { type: 'archive', path: settings.path, ...shared };
-  return {
-    type: 'file',
-    name: settings.name,
-    paths: [...settings.paths],
-    ...shared,
-    sdkKey: settings.sdkKey,
-    mobileKey: settings.mobileKey,
-    envId: settings.envId,
-    projectKey: settings.projectKey,
-    ttlMs: settings.ttl ?? 0,
-    secureMode: settings.secureMode ?? false,
-  };
-}
-
 function applyFlags(settings: NonNullable<Settings['flags']>, target: Mutable<Config['flags']>): void {
   put(target, 'heartbeatMs', settings.heartbeat);
   put(target, 'connectionMsMax', settings.maxConnectionTime);
@@ -268,9 +214,10 @@ function* conflictsOf(settings: Settings): Generator<SchemaIssue> {
     };
   }
   yield* tlsConflicts(settings.server?.tls);
-  yield* sourceConflicts(settings);
+  yield* sourceConflicts(settings.flags?.sources ?? []);
   if (settings.decisions !== undefined) yield* decisionsConflicts(settings.decisions);
   if (settings.store !== undefined) yield* storeConflicts(settings.store);
+  if (settings.flags !== undefined) yield* serviceConflicts(settings.flags);
   yield* telemetryConflicts({ admin: settings.admin, otlp: settings.otlp });
 }
 
@@ -289,34 +236,6 @@ function* tlsConflicts(tls: NonNullable<Settings['server']>['tls']): Generator<S
       path: ['server', 'tls', 'clientCa'],
       message: `has no effect while clientVerification is ${clientVerification}: remove it, or verify`,
     };
-  }
-}
-
-function* sourceConflicts(settings: Settings): Generator<SchemaIssue> {
-  const names = new Set<string>();
-  const ids = new Set<string>();
-  const keys = new Set<string>();
-  for (const [index, each] of (settings.flags?.sources ?? []).entries()) {
-    const path = ['flags', 'sources', index];
-    if (each.type !== 'file') continue;
-    if (each.sdkKey === undefined && each.mobileKey === undefined && each.envId === undefined) {
-      yield {
-        path,
-        message: 'expected at least one of sdkKey, mobileKey and envId: nobody could ask for this environment',
-      };
-    }
-    if (each.paths.length === 0) yield { path: [...path, 'paths'], message: 'expected at least one file' };
-    if (names.has(each.name))
-      yield { path: [...path, 'name'], message: `expected a name of its own, got "${each.name}" again` };
-    names.add(each.name);
-    const id = each.envId ?? each.name;
-    if (each.envId !== undefined && ids.has(id))
-      yield { path: [...path, 'envId'], message: `expected an ID of its own, got that of another source, "${id}"` };
-    ids.add(id);
-    if (each.sdkKey === undefined) continue;
-    if (keys.has(each.sdkKey))
-      yield { path: [...path, 'sdkKey'], message: 'expected a key of its own, got that of another source' };
-    keys.add(each.sdkKey);
   }
 }
 
@@ -357,9 +276,13 @@ export function applySettings(
   if (flags !== undefined) applyFlags(flags, draft.flags);
   if (decisions !== undefined) applyDecisions(decisions, draft, open, whereOf);
   if (store !== undefined) applyStore(store, draft, open, whereOf(['store']));
+  applyServiceSettings(settings, draft, open.places, whereOf);
+  const archive = flags?.sources?.findIndex(({ type }) => type === 'archive') ?? -1;
+  if (archive !== -1) open.places.set('archive', whereOf(['flags', 'sources', archive, 'path']));
   open.portGiven = server?.port !== undefined;
   put(draft.exit, 'onError', settings.exit?.onError);
   put(draft.exit, 'always', settings.exit?.always);
+  put(draft.exit, 'ignoreConnectionErrors', settings.exit?.ignoreConnectionErrors);
   put(draft.log, 'level', settings.log?.level);
   put(draft.log, 'format', settings.log?.format);
   return {

@@ -99,6 +99,12 @@ export class VendorSettings {
     for (const group of this.#sections.values()) yield* group.values();
   }
 
+  /** Every setting. */
+  *all(): Generator<Setting> {
+    yield* this.single();
+    for (const group of [...this.environments.values(), ...this.filters.values()]) yield* group.values();
+  }
+
   get(section: string, key: string): Setting | undefined {
     return this.#sections.get(section)?.get(key);
   }

@@ -1,16 +1,15 @@
 import { INTERVAL_MS_MIN } from './defaults.ts';
 import type { Problems } from './problems.ts';
-import { flagOf, listOf, numberOf, type SettingGroup, textOf, type VendorSettings } from './settings.ts';
-import type { Config, EnvironmentConfig, LimitsSpec, LogLevel, Mutable, TlsVersion } from './types.ts';
+import type { ServicePlaces } from './service-draft.ts';
+import { numberOf, type VendorSettings } from './settings.ts';
+import type { Config, LimitsSpec, LogLevel, Mutable, TlsVersion } from './types.ts';
 import { formatDuration } from './values.ts';
+import { applyService } from './vendor-service.ts';
 
 /** The vendor's bounds on its own limits. */
 const SLOTS_MAX = 65_536;
 const QUEUE_MAX = 1_000_000;
 const SEND_TIMEOUT_MS_MIN = 5000;
-const METRICS_CAPACITY_MIN = 1000;
-/** What the vendor took as its base address before; a default in disguise. */
-const OLD_BASE_URI = 'https://app.launchdarkly.com';
 
 /** Brings a number into bounds, with a warning, as the vendor does; undefined stays undefined. */
 function clamped(
@@ -60,7 +59,12 @@ function applyServer(settings: VendorSettings, problems: Problems, server: Mutab
       : undefined;
 }
 
-function applyFlags(settings: VendorSettings, problems: Problems, flags: Mutable<Config['flags']>): void {
+function applyFlags(
+  settings: VendorSettings,
+  problems: Problems,
+  flags: Mutable<Config['flags']>,
+  places: ServicePlaces,
+): void {
   const interval = { min: INTERVAL_MS_MIN, write: formatDuration };
   flags.heartbeatMs = clamped(settings, problems, ['Main', 'heartbeatInterval'], interval) ?? flags.heartbeatMs;
   const connectionMs = settings.number('Main', 'maxClientConnectionTime');
@@ -73,6 +77,9 @@ function applyFlags(settings: VendorSettings, problems: Problems, flags: Mutable
   if (compress !== undefined) flags.compression = compress ? 'auto' : 'off';
   const path = settings.text('OfflineMode', 'fileDataSource');
   if (path === undefined) return;
+  places.set('archive', settings.where('OfflineMode', 'fileDataSource'));
+  const prefix = settings.text('OfflineMode', 'envDatastorePrefix');
+  const tableName = settings.text('OfflineMode', 'envDatastoreTableName');
   flags.sources = [
     {
       type: 'archive',
@@ -80,59 +87,27 @@ function applyFlags(settings: VendorSettings, problems: Problems, flags: Mutable
       intervalMs: clamped(settings, problems, ['OfflineMode', 'fileDataSourceMonitoringInterval'], interval) ?? 1000,
       allowedOrigins: [...settings.list('OfflineMode', 'envAllowedOrigin')],
       allowedHeaders: [...settings.list('OfflineMode', 'envAllowedHeader')],
+      ...(prefix === undefined ? {} : { prefix }),
+      ...(tableName === undefined ? {} : { tableName }),
     },
   ];
 }
 
-function environmentOf(name: string, group: SettingGroup, settings: VendorSettings): Mutable<EnvironmentConfig> {
-  const projectKey = textOf(group.get('projKey'));
-  const filters = projectKey === undefined ? undefined : settings.filters.get(projectKey);
-  return {
-    name,
-    sdkKey: textOf(group.get('sdkKey')) ?? '',
-    mobileKey: textOf(group.get('mobileKey')),
-    envId: textOf(group.get('envId')),
-    projectKey,
-    filterKeys: [...listOf(filters?.get('keys'))],
-    prefix: textOf(group.get('prefix')),
-    tableName: textOf(group.get('tableName')),
-    allowedOrigins: [...listOf(group.get('allowedOrigin'))],
-    allowedHeaders: [...listOf(group.get('allowedHeader'))],
-    secureMode: flagOf(group.get('secureMode')) ?? false,
-    logLevel: logLevel(textOf(group.get('logLevel'))),
-    ttlMs: numberOf(group.get('ttl')) ?? 0,
-  };
-}
-
-function applyUpstream(settings: VendorSettings, problems: Problems, draft: Mutable<Config>): void {
-  const { upstream, events } = draft;
-  const baseUri = settings.text('Main', 'baseUri');
-  const custom = baseUri !== undefined && baseUri !== upstream.baseUri && baseUri !== OLD_BASE_URI;
-  // A private instance of the service answers browsers at the same address.
-  upstream.clientSideBaseUri =
-    settings.text('Main', 'clientSideBaseUri') ?? (custom ? baseUri : upstream.clientSideBaseUri);
-  upstream.baseUri = custom ? baseUri : upstream.baseUri;
-  upstream.streamUri = settings.text('Main', 'streamUri') ?? upstream.streamUri;
-  events.send = settings.flag('Events', 'sendEvents') ?? events.send;
-  events.uri = settings.text('Events', 'eventsUri') ?? events.uri;
-  events.flushIntervalMs = settings.number('Events', 'flushInterval') ?? events.flushIntervalMs;
-  events.capacity = settings.number('Events', 'capacity') ?? events.capacity;
-  events.inlineUsers = settings.flag('Events', 'inlineUsers') ?? events.inlineUsers;
-  events.inboundPayloadBytesMax = settings.number('Events', 'maxInboundPayloadSize') ?? events.inboundPayloadBytesMax;
-  clamped(settings, problems, ['Events', 'metricsCapacity'], { min: METRICS_CAPACITY_MIN });
-}
-
-/** Lays the vendor's settings over `draft`. What they do not say stays as it is. */
-export function applyVendorSettings(settings: VendorSettings, draft: Mutable<Config>, problems: Problems): void {
+/** Lays the vendor's settings over `draft`, and notes where each stands. What they do not say stays as it is. */
+export function applyVendorSettings(
+  settings: VendorSettings,
+  draft: Mutable<Config>,
+  places: ServicePlaces,
+  problems: Problems,
+): void {
   applyServer(settings, problems, draft.server);
-  applyFlags(settings, problems, draft.flags);
-  applyUpstream(settings, problems, draft);
+  applyFlags(settings, problems, draft.flags, places);
+  applyService(settings, draft, places, problems);
   draft.exit.onError = settings.flag('Main', 'exitOnError') ?? draft.exit.onError;
   draft.exit.always = settings.flag('Main', 'exitAlways') ?? draft.exit.always;
   draft.exit.ignoreConnectionErrors =
     settings.flag('Main', 'ignoreConnectionErrors') ?? draft.exit.ignoreConnectionErrors;
   draft.log.level = logLevel(settings.text('Main', 'logLevel')) ?? draft.log.level;
-  for (const [name, group] of settings.environments) draft.environments.push(environmentOf(name, group, settings));
 }
 
 /** What the vendor's settings ask of the limits; fields they do not mention are absent. */

@@ -1,6 +1,7 @@
 import { DECISION_VARIABLES, isDecisionVariable } from './decisions-env.ts';
 import { OBSOLETE_VARIABLES, SECTION_SWITCHES, VENDOR_NAMES, type VendorName } from './names.ts';
 import type { Problems } from './problems.ts';
+import { SERVICE_VARIABLES } from './service-env.ts';
 import { readSetting, type VendorSettings } from './settings.ts';
 import { closest, didYouMean } from './suggest.ts';
 import { TELEMETRY_VARIABLES } from './telemetry.ts';
@@ -12,6 +13,7 @@ const OWN_VARIABLES: readonly string[] = [
   'HEADGATE_LIMITS',
   'HEADGATE_LOW_WATER',
   'HEADGATE_V8_HEAP',
+  ...SERVICE_VARIABLES,
   ...TELEMETRY_VARIABLES,
 ];
 

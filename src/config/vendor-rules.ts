@@ -1,8 +1,8 @@
-import { ID_PLACEHOLDER } from './defaults.ts';
 import type { Problems } from './problems.ts';
 import { listOf, type SettingGroup, textOf, type VendorSettings } from './settings.ts';
 import { show } from './scalars.ts';
 import { parseInteger } from './values.ts';
+import { redisAt } from './vendor-service.ts';
 
 type Check = (settings: VendorSettings, problems: Problems) => void;
 
@@ -36,14 +36,7 @@ const checkModes: Check = (settings, problems) => {
     [...ENV_OPTIONS, 'fileDataSourceMonitoringInterval'],
     ['OfflineMode', 'fileDataSource', 'FILE_DATA_SOURCE'],
   );
-  const automatic = settings.text('AutoConfig', 'key') !== undefined;
   const offline = settings.text('OfflineMode', 'fileDataSource') !== undefined;
-  if (automatic && offline) {
-    problems.error(
-      settings.where('OfflineMode', 'fileDataSource'),
-      'an archive and an automatic configuration key cannot be used together: remove one of them',
-    );
-  }
   for (const [name, group] of settings.environments) {
     const where = settings.namedAt.get(group) ?? name;
     if (offline)
@@ -51,8 +44,6 @@ const checkModes: Check = (settings, problems) => {
         where,
         `environment "${name}" cannot be used in offline mode: the archive names its environments; remove one of the two`,
       );
-    else if (automatic)
-      problems.error(where, `environment "${name}" cannot be used with automatic configuration: remove one of the two`);
     if (textOf(group.get('sdkKey')) === undefined) {
       problems.error(where, `environment "${name}" needs an sdkKey (LD_ENV_${name}), got nothing`);
     }
@@ -121,11 +112,8 @@ const checkRedis: Check = (settings, problems) => {
 /** The databases that are on, and where. */
 function databasesOf(settings: VendorSettings): Map<string, string> {
   const databases = new Map<string, string>();
-  const redis = ['USE_REDIS', 'url', 'host', 'port'].find((key) => {
-    const value = settings.get('Redis', key)?.value;
-    return value !== undefined && value !== '' && value !== false;
-  });
-  if (redis !== undefined) databases.set('Redis', settings.where('Redis', redis));
+  const redis = redisAt(settings);
+  if (redis !== undefined) databases.set('Redis', redis);
   if (settings.flag('Consul', 'USE_CONSUL') === true || settings.text('Consul', 'host') !== undefined) {
     databases.set(
       'Consul',
@@ -138,53 +126,13 @@ function databasesOf(settings: VendorSettings): Map<string, string> {
 
 const checkDatabases: Check = (settings, problems) => {
   const databases = databasesOf(settings);
-  const [first, second] = databases.keys();
-  if (second !== undefined) {
-    problems.error(
-      databases.get(second) ?? second,
-      `only one database can be used, got ${[...databases.keys()].join(' and ')}: remove all but one`,
-    );
-    return;
-  }
-  if (settings.text('Consul', 'token') !== undefined && settings.text('Consul', 'tokenFile') !== undefined) {
-    problems.error(settings.where('Consul', 'tokenFile'), 'give Consul either a token or a tokenFile, not both');
-  }
-  if (settings.text('AutoConfig', 'cacheKey') !== undefined && first !== 'Redis' && first !== 'DynamoDB') {
-    problems.error(
-      settings.where('AutoConfig', 'cacheKey'),
-      'cacheKey needs Redis or DynamoDB to keep the cache in: set one up, or remove cacheKey',
-    );
-  }
-  if (first === undefined) return;
-  checkDatabaseNames(settings, problems, first);
-};
-
-/** Environments that share a database must not write over each other. */
-function checkDatabaseNames(settings: VendorSettings, problems: Problems, database: string): void {
-  const dynamo = database === 'DynamoDB';
-  const what = dynamo ? 'prefix or tableName' : 'prefix';
-  for (const [name, group] of settings.environments) {
-    if (textOf(group.get('prefix')) !== undefined || (dynamo && textOf(group.get('tableName')) !== undefined)) continue;
-    const where = settings.namedAt.get(group) ?? name;
-    if (settings.environments.size > 1)
-      problems.error(where, `environment "${name}" needs a ${what} of its own in ${database}`);
-    else
-      problems.warn(
-        where,
-        `environment "${name}" has no ${what} for ${database}; with a second environment that would be an error`,
-      );
-  }
-  if (settings.text('AutoConfig', 'key') === undefined) return;
-  const names = [
-    settings.text('AutoConfig', 'envDatastorePrefix'),
-    dynamo ? settings.text('AutoConfig', 'envDatastoreTableName') : undefined,
-  ];
-  if (names.some((each) => each?.includes(ID_PLACEHOLDER) === true)) return;
+  const [, second] = databases.keys();
+  if (second === undefined) return;
   problems.error(
-    settings.where('AutoConfig', 'key'),
-    `automatic configuration with ${database} needs an envDatastorePrefix${dynamo ? ' or envDatastoreTableName' : ''} that contains ${ID_PLACEHOLDER}, so that environments keep apart`,
+    databases.get(second) ?? second,
+    `only one database can be used, got ${[...databases.keys()].join(' and ')}: remove all but one`,
   );
-}
+};
 
 const checkSizes: Check = (settings, problems) => {
   for (const [section, key] of [
@@ -208,24 +156,18 @@ export function checkVendorSettings(settings: VendorSettings, problems: Problems
   for (const check of CHECKS) check(settings, problems);
 }
 
-/** Names every setting that asks for something that is not built yet. */
-export function warnUnsupported(settings: VendorSettings, problems: Problems): void {
-  for (const { name, called, value, where } of settings.single()) {
+/** Says of each setting that has no effect why that is, and refuses those without which it would be another relay. */
+export function tellUnused(settings: VendorSettings, problems: Problems): void {
+  const refused = new Set<string>();
+  for (const { name, called, value, where } of settings.all()) {
     const asks = value !== name.idle && value !== '' && !(Array.isArray(value) && value.length === 0);
-    if (name.instead !== undefined && asks)
+    if (!asks) continue;
+    if (name.instead !== undefined)
       problems.warn(where, `${called} is recognised but not supported yet: ${name.instead}`);
-  }
-  for (const [kind, groups] of [
-    ['environment', settings.environments],
-    ['filters of project', settings.filters],
-  ] as const) {
-    for (const [name, group] of groups) {
-      const instead = [...group.values()].find((setting) => setting.name.instead !== undefined)?.name.instead;
-      if (instead === undefined) continue;
-      problems.warn(
-        settings.namedAt.get(group) ?? name,
-        `${kind} "${name}" is recognised but not supported yet: ${instead}`,
-      );
-    }
+    if (name.moot !== undefined) problems.info(where, `${called} has no effect: ${name.moot}`);
+    // one sentence for all settings that ask for the same
+    if (name.refused === undefined || refused.has(name.refused)) continue;
+    refused.add(name.refused);
+    problems.error(where, name.refused);
   }
 }

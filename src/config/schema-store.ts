@@ -1,0 +1,143 @@
+import { z } from 'zod';
+import type { DecisionsDraft } from './decisions-draft.ts';
+import { REDIS_PREFIX } from './defaults.ts';
+import { overTls, parseRedisUrl } from './redis-url.ts';
+import { boolean, duration, redisUrl, secret, section, strict, text, word } from './scalars.ts';
+import { put, type SchemaIssue } from './schema-parts.ts';
+import type { Config, Mutable, RedisConfig } from './types.ts';
+
+const MINUTE_MS = 60_000;
+const STORE_PATH = './headgate-data';
+
+/** The `store` section in its longer form. */
+export interface StoreSettings {
+  readonly type?: 'lmdb' | 'redis' | 'dynamodb' | 'none' | undefined;
+  readonly path?: string | undefined;
+  readonly url?: string | undefined;
+  readonly username?: string | undefined;
+  readonly password?: string | undefined;
+  readonly prefix?: string | undefined;
+  readonly tls?:
+    | {
+        readonly ca?: string | undefined;
+        readonly cert?: string | undefined;
+        readonly key?: string | undefined;
+        readonly serverName?: string | undefined;
+        readonly verify?: boolean | undefined;
+      }
+    | undefined;
+  readonly connectTimeout?: number | undefined;
+  readonly readTimeout?: number | undefined;
+  readonly tableName?: string | undefined;
+}
+
+const pem = text('the path of a PEM file').optional();
+const timeout = duration({ min: 10, max: 10 * MINUTE_MS }).optional();
+
+/** The `store` section: a path, `none`, or a mapping. */
+export const storeSchema: z.ZodType<StoreSettings> = z.preprocess(
+  (value) => {
+    if (typeof value !== 'string') return value ?? {};
+    return value === 'none' ? { type: 'none' } : { path: value };
+  },
+  strict({
+    type: word('lmdb', 'redis', 'dynamodb', 'none').optional(),
+    path: text('the path of a folder').optional(),
+    url: redisUrl().optional(),
+    username: text('a user of Redis').optional(),
+    password: secret('the password of a user of Redis').optional(),
+    prefix: text('what stands before keys').optional(),
+    tls: section({
+      ca: pem,
+      cert: pem,
+      key: pem,
+      serverName: text('the name in the certificate').optional(),
+      verify: boolean().optional(),
+    }).optional(),
+    connectTimeout: timeout,
+    readTimeout: timeout,
+    tableName: text('the name of a table').optional(),
+  }),
+);
+
+/** Which settings mean something beside each type. */
+const OF_TYPE: Readonly<Record<NonNullable<StoreSettings['type']>, readonly (keyof StoreSettings)[]>> = {
+  lmdb: ['path'],
+  redis: ['url', 'username', 'password', 'prefix', 'tls', 'connectTimeout', 'readTimeout'],
+  dynamodb: ['url', 'tableName'],
+  none: [],
+};
+
+/** A store that says where it is, and says so in a way that means something. */
+export function* storeConflicts(settings: StoreSettings): Generator<SchemaIssue> {
+  const { type = 'lmdb', tls, url } = settings;
+  for (const [key, value] of Object.entries(settings)) {
+    if (value === undefined || key === 'type' || OF_TYPE[type].includes(key as keyof StoreSettings)) continue;
+    const message =
+      settings.type === undefined
+        ? 'has no effect without store.type, which says what it belongs to: redis or dynamodb'
+        : `has no effect while store.type is ${type}: remove one of them`;
+    yield { path: ['store', key], message };
+  }
+  if (type === 'redis' && url !== undefined && !/^rediss?:/i.test(url)) {
+    yield { path: ['store', 'url'], message: 'expected redis:// or rediss:// for store.type redis, got http' };
+  }
+  if (type === 'dynamodb' && url !== undefined && !/^https?:/i.test(url)) {
+    yield { path: ['store', 'url'], message: 'expected http:// or https:// for store.type dynamodb, got redis' };
+  }
+  if ((tls?.cert === undefined) !== (tls?.key === undefined)) {
+    const missing = tls?.cert === undefined ? 'cert' : 'key';
+    yield { path: ['store', 'tls'], message: `expected ${missing} beside the other of the two, got none` };
+  }
+}
+
+function redisOf(settings: StoreSettings): Mutable<RedisConfig> {
+  const { tls } = settings;
+  const parsed = parseRedisUrl(settings.url ?? 'redis://localhost:6379');
+  const address = parsed.ok ? parsed.value : { url: '', username: undefined, password: undefined };
+  const encrypted = tls !== undefined || address.url.startsWith('rediss:');
+  const redis: Mutable<RedisConfig> = {
+    url: encrypted ? overTls(address.url) : address.url,
+    prefix: settings.prefix ?? REDIS_PREFIX,
+  };
+  put(redis, 'username', settings.username ?? address.username);
+  put(redis, 'password', settings.password ?? address.password);
+  put(redis, 'connectTimeoutMs', settings.connectTimeout);
+  put(redis, 'readTimeoutMs', settings.readTimeout);
+  if (!encrypted) return redis;
+  redis.tls = { verify: tls?.verify ?? true };
+  put(redis.tls, 'caPath', tls?.ca);
+  put(redis.tls, 'certPath', tls?.cert);
+  put(redis.tls, 'keyPath', tls?.key);
+  put(redis.tls, 'serverName', tls?.serverName);
+  return redis;
+}
+
+/** Lays the `store` section over `config`. */
+export function applyStore(
+  settings: StoreSettings,
+  config: Mutable<Config>,
+  open: DecisionsDraft,
+  where: string,
+): void {
+  const { type, path } = settings;
+  if (type === undefined && path === undefined) return;
+  if (type === 'dynamodb') {
+    // flags alone can be kept there: what else there is has a store of its own
+    config.dynamoDb = { tableName: settings.tableName, url: settings.url };
+    open.places.set('dynamoDb', where);
+    return;
+  }
+  open.storeAt = where;
+  if (type === 'none') config.store = { type: 'none', path: '' };
+  else if (type === 'redis') {
+    config.store = { type: 'redis', path: '' };
+    config.redis = redisOf(settings);
+    open.places.set('redis', where);
+  } else config.store = { type: 'lmdb', path: path ?? STORE_PATH };
+}
+
+/** The store of someone who did not choose one. */
+export function defaultStore(): Mutable<Config['store']> {
+  return { type: 'lmdb', path: STORE_PATH };
+}

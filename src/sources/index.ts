@@ -16,4 +16,13 @@ export type { LapiListener, LapiReport, LapiState } from './lapi-loop.ts';
 export { type FilesOptions, openFiles } from './sdk-file.ts';
 export type { SourceEnvironment, Source, SourceListener } from './source.ts';
 export type { ArchiveLimits } from './tar.ts';
+export { openUpstream } from './upstream.ts';
+export type {
+  Upstream,
+  UpstreamError,
+  UpstreamListener,
+  UpstreamOptions,
+  UpstreamProtocol,
+  UpstreamStatus,
+} from './upstream-types.ts';
 export { Watch, type WatchOptions } from './watch.ts';

@@ -7,6 +7,7 @@ export {
   type Records,
   type Restored,
 } from './decisions.ts';
+export { FlagKeeper, type FlagKeeperOptions, type KeptRecord } from './flags.ts';
 export type { FlagKeep, KeptFlags } from './flags-keep.ts';
 export { type LmdbOptions, openLmdbStore } from './lmdb.ts';
 export { openMemoryStore } from './memory.ts';

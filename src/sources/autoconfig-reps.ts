@@ -22,6 +22,8 @@ export interface FilterRep {
 
 /** A part of a message that cannot be read. */
 export interface Malformed {
+  readonly of: RepKind;
+  readonly id: string;
   /** Where it stands, as `data.environments.ID.sdkKey.value`. */
   readonly place: string;
   /** What is wrong with it; never the value, which may be a key. */
@@ -38,8 +40,6 @@ export type AutoConfigMessage =
       readonly environments: Reps<EnvironmentRep>;
       readonly filters: Reps<FilterRep>;
       readonly malformed: readonly Malformed[];
-      /** The place of every description that could be read. */
-      readonly sound: readonly string[];
     }
   | { readonly kind: 'patch'; readonly of: 'environments'; readonly id: string; readonly rep: EnvironmentRep }
   | { readonly kind: 'patch'; readonly of: 'filters'; readonly id: string; readonly rep: FilterRep }
@@ -119,7 +119,7 @@ export function parseEnvironment(id: string, raw: unknown): EnvironmentRep | Mal
   if (!parsed.success) return malformed('environments', id, parsed.error);
   const rep = parsed.data;
   if (rep.envID !== '' && rep.envID !== id) {
-    return { place: placeOf('environments', id, ['envID']), cause: 'must be the ID in its path' };
+    return { ...placeOf('environments', id, ['envID']), cause: 'must be the ID in its path' };
   }
   const expiring = rep.sdkKey.expiring;
   return {
@@ -154,11 +154,6 @@ export function isMalformed(rep: EnvironmentRep | FilterRep | Malformed): rep is
   return 'cause' in rep;
 }
 
-/** Where the description of `id` stands; members of it below. */
-export function placeOf(of: RepKind, id: string, below: readonly PropertyKey[] = []): string {
-  return ['data', of, id, ...below.map(String)].join('.');
-}
-
 function parseJson(name: string, data: string): unknown {
   try {
     return JSON.parse(data);
@@ -175,7 +170,6 @@ function parsePut(json: unknown): AutoConfigMessage {
   if (typeof path === 'string' && path !== '/') return { kind: 'unknown' };
   const { data } = expect('put', PUT, json);
   const found: Malformed[] = [];
-  const sound: string[] = [];
   const reps = <R extends EnvironmentRep | FilterRep>(
     of: RepKind,
     raws: Readonly<Record<string, unknown>>,
@@ -184,14 +178,13 @@ function parsePut(json: unknown): AutoConfigMessage {
     const read = Object.entries(raws).map(([id, raw]): [string, R | undefined] => {
       const rep = parse(id, raw);
       if (isMalformed(rep)) found.push(rep);
-      else sound.push(placeOf(of, id));
       return [id, isMalformed(rep) ? undefined : rep];
     });
     return new Map(read);
   };
   const environments = reps('environments', data.environments ?? {}, parseEnvironment);
   const filters = reps('filters', data.filters ?? {}, parseFilter);
-  return { kind: 'put', environments, filters, malformed: found, sound };
+  return { kind: 'put', environments, filters, malformed: found };
 }
 
 function parsePatch(json: unknown): AutoConfigMessage {
@@ -231,7 +224,11 @@ function expect<T>(name: string, form: z.ZodType<T>, json: unknown): T {
 
 function malformed(of: RepKind, id: string, error: z.ZodError): Malformed {
   const issue = error.issues[0];
-  return { place: placeOf(of, id, issue?.path), cause: issue?.message ?? 'not as expected' };
+  return { ...placeOf(of, id, issue?.path ?? []), cause: issue?.message ?? 'not as expected' };
+}
+
+function placeOf(of: RepKind, id: string, below: readonly PropertyKey[]): Omit<Malformed, 'cause'> {
+  return { of, id, place: ['data', of, id, ...below.map(String)].join('.') };
 }
 
 function named<K extends string>(name: K, value: string): { [P in K]?: string } {

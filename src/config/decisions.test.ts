@@ -328,9 +328,6 @@ describe('what is wrong with decisions, with its line', () => {
     expect(complaintsOf(await load(lapi('key: k, tls: { verify: false }')))).toEqual([
       expect.stringMatching(/^warning hg.yaml:3:60 decisions.sources\[0\].tls.verify: whoever sits in between/),
     ]);
-    expect(complaintsOf(await load(`${FLAGS}store: ./x\n`))).toEqual([
-      'warning hg.yaml:2:8 only decisions are kept in the store, and there is no source of decisions',
-    ]);
   });
 });
 

@@ -36,6 +36,7 @@ Flags:
   environment "prod" from f.json s.json, looked at every 1s, server key ...1234, mobile key ...5678, client-side ID ...bcf8, polls cached for 1m, secure mode
   heartbeat every 3m, streams stay open, compression auto, catch-up safe
   change log of 10000 batches or 64MiB per environment
+  browsers and phones are evaluated for on a thread for each core but one, 32MiB of results kept, pings at once
 Limits: auto: 512 slots (512MiB / 4 / 256KiB per delivery, within 32 to 4096), 2048 waiting (512MiB / 8 / 32KiB per waiting connection, within 1024 to 65536) for 10s on streams, 1s on polls and 2s on decisions, 256 parked (512MiB / 8 / 256KiB, within 16 to 4096), 64MiB pinned (512MiB / 8, at least 16MiB), floor 64KiB/s with 10s slack, cap scales with the payload, fair between environments
   1MiB per turn of the event loop, low-water mark 64KiB
 Admin: metrics, health and status on 127.0.0.1, port 8031, no token
@@ -43,14 +44,12 @@ Log: info, json
 Off: events, OTLP, exit on error`);
   });
 
-  it('says that environments without a source are not served, and what is off', async () => {
+  it('says where environments come from, and what is off', async () => {
     const text =
       '[Main]\nport = 1\nmaxClientConnectionTime = 30m\n[Environment "My env"]\nsdkKey = sdk-secret-secret-9999\n';
     const lines = describeConfig(await configOf('relay.conf', text)).split('\n');
     expect(lines).toContain('Listens on: every address, port 1, HTTP/1.1 and HTTP/2, no TLS');
-    expect(lines).toContain(
-      '  environment "My env", server key ...9999: NOT SERVED, there is no connection to the service yet',
-    );
+    expect(lines).toContain('  environment "My env" from the service, server key ...9999');
     expect(lines).toContain('Limits: none set: no limit, no refusal, no delivery deadline');
     expect(lines).toContain('Off: limits, TLS, compression, events, OTLP, exit on error');
     expect(lines.join()).toContain('streams are closed after 30m');

@@ -95,7 +95,7 @@ enableCompression = true
 `;
 
 describe("files under the vendor's names", () => {
-  it('loads the file of a shop, and says what is not there yet', async () => {
+  it('loads the file of a shop, and says what has no effect', async () => {
     const loaded = await load(SHOP);
     const config = configOf(loaded);
     expect(config).toMatchObject({
@@ -132,11 +132,7 @@ describe("files under the vendor's names", () => {
       expect.objectContaining({ name: 'Shop Test', logLevel: 'debug', ttlMs: 0, secureMode: false }),
     ]);
     expect(loaded.problems.map(({ severity, where }) => `${severity} ${where}`)).toEqual([
-      'warning relay.conf:14',
-      'warning relay.conf:15',
-      'warning relay.conf:17',
-      'warning relay.conf:27',
-      'warning relay.conf:32',
+      'info relay.conf:30',
       'info relay.conf',
     ]);
   });
@@ -409,16 +405,9 @@ describe('values out of range are brought into it, with a warning', () => {
     expect(loaded.problems.map(({ where }) => where)).toEqual([
       'relay.conf:3',
       'relay.conf:5',
-      'relay.conf:5',
       'relay.conf:6',
       'relay.conf',
     ]);
-  });
-
-  it('the queue of usage metrics has a least capacity', async () => {
-    expect(warnings(await load(`${ARCHIVE}[Events]\nmetricsCapacity = 10\n`))).toContain(
-      'metricsCapacity: expected at least 1000, got 10; 1000 is used',
-    );
   });
 });
 
@@ -438,11 +427,15 @@ describe('settings that contradict each other', () => {
       'envAllowedOrigin needs key of [AutoConfig] (AUTO_CONFIG_KEY) as well',
     ],
     ['[Redis]\nhost = a\n[DynamoDB]\nenabled = true', 6, 'only one database can be used, got Redis and DynamoDB'],
-    ['[Redis]\nport = 1\n[Consul]\nhost = x', 6, 'only one database can be used, got Redis and Consul'],
+    [
+      '[Consul]\nhost = x\ntoken = y',
+      4,
+      'Consul is not supported: use Redis, or no database at all and HEADGATE_STORE',
+    ],
+    ['[Proxy]\ndomain = x\nntlmAuth', 4, 'proxies that ask for NTLM are not supported: remove it and let the proxy'],
     ['[Redis]\nurl = redis://a\nhost = a', 4, 'give Redis either url or host and port, not both: remove host'],
     ['[Redis]\nport = x', 4, 'port: expected a port or tcp://host:port, got "x"'],
     ['[Redis]\nhost = a\nclientKeyFile = x', 5, 'clientKeyFile needs both the certificate and its key'],
-    ['[Consul]\nhost = a\ntoken = x\ntokenFile = y', 6, 'give Consul either a token or a tokenFile, not both'],
     ['[Events]\nmaxInboundPayloadSize = 0B', 4, 'maxInboundPayloadSize: expected more than 0 bytes, got 0'],
     ['[Main]\nmaxClientRequestBodySize = 0B', 4, 'maxClientRequestBodySize: expected more than 0 bytes, got 0'],
     ['[Main]\nport = 65536', 4, 'port: expected a port between 1 and 65535, got 65536'],
@@ -465,7 +458,12 @@ describe('settings that contradict each other', () => {
       'environment "a" cannot be used with automatic configuration',
     ],
     ['[AutoConfig]\nkey = x\n[Filters "p"]\nkeys = a', 3, 'filters cannot be used with automatic configuration'],
-    ['[AutoConfig]\nkey = x\ncacheKey = y', 3, 'cacheKey needs Redis or DynamoDB'],
+    ['[AutoConfig]\nkey = x\ncacheKey = y', 3, 'cacheKey needs cacheEncryptionKey (AUTO_CONFIG_CACHE_ENCRYPTION_KEY)'],
+    [
+      '[AutoConfig]\nkey = x\ncacheKey = y\ncacheEncryptionKey = z',
+      3,
+      'cacheKey needs something to keep the list of environments in: Redis, or HEADGATE_STORE',
+    ],
     ['[AutoConfig]\nkey = x\n[Redis]\nhost = y', 2, 'needs an envDatastorePrefix that contains $CID'],
     [
       '[AutoConfig]\nkey = x\n[DynamoDB]\nenabled',
@@ -528,15 +526,32 @@ describe('settings that contradict each other', () => {
   });
 });
 
-describe('what is not built yet', () => {
-  /** Settings that take effect today. Moves on as more is built. */
-  const BUILT = new Set(
-    `exitOnError exitAlways Main.port heartbeatInterval maxClientConnectionTime tlsEnabled tlsCert tlsKey
-     tlsMinVersion logLevel gracefulShutdownTimeout maxClientRequestBodySize fileDataSource
-     fileDataSourceMonitoringInterval enableCompression maxConcurrent maxQueued sendTimeout
-     Prometheus.enabled Prometheus.port Prometheus.prefix OpenTelemetry.enabled protocol tracesExporter
-     metricsExporter`.split(/\s+/),
-  );
+describe('what has no effect', () => {
+  /** Settings that do not do what they do at the vendor's, and what is said of them. */
+  const SAID: Readonly<Record<string, string>> = {
+    'Events.metricsCapacity': 'info',
+    'Redis.localTtl': 'info',
+    'Redis.atomicUpsert': 'info',
+    'DynamoDB.localTtl': 'info',
+    'Http.idleConnTimeout': 'info',
+    'Http.maxIdleConns': 'info',
+    'Http.maxIdleConnsPerHost': 'info',
+    'Http.disableKeepAlives': 'info',
+    'Consul.host': 'error',
+    'Proxy.domain': 'error',
+    'Proxy.ntlmAuth': 'error',
+    'Datadog.enabled': 'warning',
+    'Datadog.statsAddr': 'warning',
+    'Datadog.traceAddr': 'warning',
+    'Datadog.tag': 'warning',
+    'Datadog.prefix': 'warning',
+    'Stackdriver.enabled': 'warning',
+    'Stackdriver.projectID': 'warning',
+    'Stackdriver.prefix': 'warning',
+    'OpenTelemetry.metricsCardinalityLimit': 'warning',
+    'OpenTelemetry.environmentStatusMetrics': 'warning',
+    'OpenTelemetry.logsExporter': 'warning',
+  };
   const SAMPLES: Readonly<Record<string, string>> = {
     boolean: 'true',
     bytes: '2MiB',
@@ -547,38 +562,32 @@ describe('what is not built yet', () => {
     level: 'debug',
     tls: '1.3',
   };
+  const WORDS = /has no effect: |is recognised but not supported yet: |(is|are) not supported: /;
 
   it.each(
     VENDOR_NAMES.filter(({ section, key }) => key !== undefined && section !== 'Environment' && section !== 'Filters'),
-  )('[$section] $key is warned about exactly when it has no effect', async ({ section, key = '', type, env }) => {
-    const offline = section === 'OfflineMode';
-    const { problems } = await load(`[${section}]\n${key} = ${SAMPLES[type] ?? 'x'}\n`);
-    const warned = problems.some(({ message }) => message.startsWith(`${key} is recognised but not supported yet: `));
-    expect(warned).toBe(
-      !BUILT.has(key) && !BUILT.has(`${section}.${key}`) && !(offline && env.startsWith('ENV_ALLOWED_')),
-    );
+  )('[$section] $key is told exactly when it has none', async ({ section, key = '', type }) => {
+    const value = key === 'atomicUpsert' ? 'false' : (SAMPLES[type] ?? 'x');
+    const { problems } = await load(`[${section}]\n${key} = ${value}\n`);
+    const said = problems.filter(({ message }) => WORDS.test(message)).map(({ severity }) => severity);
+    expect(said).toEqual(SAID[`${section}.${key}`] === undefined ? [] : [SAID[`${section}.${key}`]]);
   });
 
-  it('is not warned about when the setting asks for nothing', async () => {
+  it('is not told when the setting asks for nothing', async () => {
     const { problems } = await load(
-      `${OFFLINE}[Main]\nstreamUri = https://stream.launchdarkly.com\nignoreConnectionErrors = false\nbigSegmentsStaleThreshold = 5m\n[Events]\nsendEvents = false\ncapacity = 1000\nflushInterval = 5s\n[Prometheus]\nenabled = false\nport = 8031\n`,
+      `${OFFLINE}[Events]\nmetricsCapacity = 10000\n[Proxy]\nntlmAuth = false\ndomain =\n[Prometheus]\nenabled = false\nport = 8031\n`,
+      { USE_CONSUL: 'false', USE_REDIS: 'false', CACHE_TTL: '30s' },
     );
     expect(problems).toEqual([]);
   });
 
-  it('is named once for each environment, with what to do', async () => {
-    const { problems } = await load(undefined, { LD_ENV_a: 'sdk-a', LD_TTL_a: '1m', LD_ENV_b: 'sdk-b' });
-    const warnings = problems.filter(({ severity }) => severity === 'warning');
-    expect(warnings).toEqual([
+  it('is told of each environment', async () => {
+    const { problems } = await load(undefined, { LD_ENV_a: 'sdk-a', LD_LOG_LEVEL_a: 'debug', LD_ENV_b: 'sdk-b' });
+    expect(problems.filter(({ where }) => where.startsWith('LD_'))).toEqual([
       {
-        severity: 'warning',
-        where: 'LD_ENV_a',
-        message: expect.stringMatching(/^environment "a" is recognised but not supported yet: .*archive/),
-      },
-      {
-        severity: 'warning',
-        where: 'LD_ENV_b',
-        message: expect.stringMatching(/^environment "b" is recognised but not supported yet: /),
+        severity: 'info',
+        where: 'LD_LOG_LEVEL_a',
+        message: 'LD_LOG_LEVEL_a has no effect: all environments are logged at the level of Main',
       },
     ]);
   });

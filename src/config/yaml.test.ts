@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { DECISION_VARIABLES } from './decisions-env.ts';
 import { loadConfig, type Loaded } from './load.ts';
+import { SERVICE_VARIABLES } from './service-env.ts';
 import { TELEMETRY_VARIABLES } from './telemetry.ts';
 import { VENDOR_NAMES } from './names.ts';
 import type { Config } from './types.ts';
@@ -126,6 +127,10 @@ log: { level: none, format: pretty }
       initTimeoutMs: 10_000,
       disconnectedStatusMs: 60_000,
       credentialCleanupMs: 60_000,
+      pingJitterMs: 0,
+      upstreamProtocol: 'auto',
+      evaluation: { threads: 'auto', cacheBytesMax: 32 * 2 ** 20 },
+      bigSegments: { staleAsDegraded: false, staleThresholdMs: 300_000 },
       heartbeatMs: 20_000,
       connectionMsMax: 21 * 60_000,
       compression: 'off',
@@ -200,7 +205,7 @@ describe('what is wrong, with its line and column', () => {
     [
       'sever: {}',
       '1:1',
-      'no setting is named "sever" (did you mean "server"?); known here: server, limits, flags, exit, log',
+      'no setting is named "sever" (did you mean "server"?); known here: server, limits, flags, outbound, exit, log',
     ],
     [
       'server:\n  tls:\n    cert: a\n    key: b\n    sni: c',
@@ -323,6 +328,17 @@ describe('the example and the guide', () => {
     return text.replace(/^(\s*)#(?=[ ]?\s*[\w-]+:|[ ]?\s*- )[ ]?/gm, '$1');
   }
 
+  /** The settings that stand in place of others, each as a file of its own. */
+  function alternatives(text: string): string[] {
+    const blocks = text.match(/(?:^[ ]*## .*\n)+/gm) ?? [];
+    return blocks.map((block) => {
+      const lines = block.replace(/^([ ]*)## /gm, '$1');
+      return lines.startsWith(' ')
+        ? `flags:\n${lines}`
+        : `${lines}flags: { environments: { a: { sdkKey: k, prefix: p } } }\n`;
+    });
+  }
+
   it('loads the example as it is', async () => {
     const config = await configOf(await readFile(EXAMPLE, 'utf8'));
     expect(config.flags.sources).toHaveLength(1);
@@ -345,7 +361,17 @@ describe('the example and the guide', () => {
       limits: { slots: 512, parked: 256 },
     });
     expect(config.flags.sources.map(({ type }) => type)).toEqual(['archive', 'file']);
+    expect(config.environments.map(({ name }) => name)).toEqual(['staging']);
     expect(config.decisions.sources.map(({ type }) => type)).toEqual(['lapi', 'file']);
+  });
+
+  it('loads with each of the settings that stand in place of others', async () => {
+    const texts = alternatives(await readFile(EXAMPLE, 'utf8'));
+    const [automatic, redis, dynamo] = await Promise.all(texts.map((text) => configOf(text)));
+    expect(texts).toHaveLength(3);
+    expect(automatic?.autoConfig?.cache).toEqual({ name: 'auto-config', encryptionKey: 'a-long-random-text' });
+    expect(redis).toMatchObject({ store: { type: 'redis' }, redis: { url: 'rediss://127.0.0.1:6379' } });
+    expect(dynamo).toMatchObject({ store: { type: 'none' }, dynamoDb: { tableName: 'flags' } });
   });
 
   it.each([
@@ -356,6 +382,15 @@ describe('the example and the guide', () => {
     'limits: { wait: { zz: 1 } }',
     'flags: { zz: 1 }',
     'flags: { log: { zz: 1 } }',
+    'flags: { upstream: { zz: 1 } }',
+    'flags: { environments: { a: { sdkKey: k, zz: 1 } } }',
+    'flags: { autoConfig: { key: k, zz: 1 } }',
+    'flags: { events: { zz: 1 } }',
+    'flags: { evaluation: { zz: 1 } }',
+    'flags: { bigSegments: { zz: 1 } }',
+    'outbound: { zz: 1 }',
+    'outbound: { proxy: { url: http://a, zz: 1 } }',
+    'store: { tls: { zz: 1 } }',
     'flags: { sources: [{ type: archive, path: a, zz: 1 }] }',
     'flags: { sources: [{ type: file, name: a, paths: a, zz: 1 }] }',
     'decisions: { zz: 1 }',
@@ -368,11 +403,12 @@ describe('the example and the guide', () => {
     'otlp: { zz: 1 }',
     'exit: { zz: 1 }',
     'log: { zz: 1 }',
-  ])('has every setting beside zz in the guide and in the example: %s', async (text) => {
-    const { problems } = await load(text);
+  ])('has every setting beside zz in the guide and in the example: %s', async (strange) => {
+    const { problems } = await load(strange);
     const listed = /known here: (.*)$/.exec(problems[0]?.message ?? '')?.[1]?.split(', ') ?? [];
     const known = listed.filter((key) => key !== 'api' && !IGNORED_SECTIONS.has(key)); // the vendor's
-    const [guide, example] = [await readFile(GUIDE, 'utf8'), uncommented(await readFile(EXAMPLE, 'utf8'))];
+    const text = await readFile(EXAMPLE, 'utf8');
+    const [guide, example] = [await readFile(GUIDE, 'utf8'), [uncommented(text), ...alternatives(text)].join('')];
     expect(known.length).toBeGreaterThan(1);
     expect(known.filter((key) => !guide.includes(`\`${key}\``))).toEqual([]);
     expect(known.filter((key) => !new RegExp(`^\\s*(- )?${key}:`, 'm').test(example))).toEqual([]);
@@ -391,9 +427,9 @@ describe('the example and the guide', () => {
     expect(known.filter((key) => !new RegExp(`\\b${key}\\b`).test(guide))).toEqual([]);
   });
 
-  it('has every variable for decisions in the guide', async () => {
+  it('has every variable of our own for decisions and flags in the guide', async () => {
     const guide = await readFile(GUIDE, 'utf8');
-    expect(DECISION_VARIABLES.filter((name) => !guide.includes(`\`${name}\``))).toEqual([]);
+    expect([...DECISION_VARIABLES, ...SERVICE_VARIABLES].filter((name) => !guide.includes(`\`${name}\``))).toEqual([]);
   });
 
   it('has every variable for metrics in the guide', async () => {

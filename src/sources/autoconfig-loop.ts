@@ -177,7 +177,7 @@ export class Loop {
 
 function checkHead(reply: OutboundReply): void {
   const { status } = reply;
-  const type = reply.header('content-type') ?? '';
+  const type = (reply.header('content-type') ?? '').toLowerCase();
   if (status === 200 && type.startsWith('text/event-stream')) return;
   reply.discard();
   if (status === 401 || status === 403) {

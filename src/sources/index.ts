@@ -1,5 +1,15 @@
 export { type ArchiveOptions, openArchive } from './archive.ts';
 export {
+  type AutoConfig,
+  type AutoConfigCacheOptions,
+  type AutoConfigEnvironment,
+  type AutoConfigListener,
+  type AutoConfigOptions,
+  type AutoConfigOrigin,
+  autoConfigTold,
+  openAutoConfig,
+} from './autoconfig.ts';
+export {
   type DecisionDefaults,
   type DecisionFiles,
   type DecisionFilesListener,

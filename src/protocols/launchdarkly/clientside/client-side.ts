@@ -2,6 +2,7 @@ import { clientOf } from '../client.ts';
 import type { Environment } from '../environment.ts';
 import { factOf, requested } from '../facts.ts';
 import type { Route } from '../front.ts';
+import { spread } from '../spread.ts';
 import { STREAM_HEADERS } from '../words.ts';
 import type { ClientSideOptions } from './deps.ts';
 import { type DoorKind, doorOf } from './doors.ts';
@@ -63,9 +64,12 @@ export class ClientSide {
     return streams;
   }
 
-  /** Ends the streams of which `isOver` says so. */
+  /** Ends the streams of which `isOver` says so, spread over time: their clients come back. */
   endStreams(isOver: (stream: OpenStream) => boolean): void {
-    for (const feeds of this.#feeds.values()) feeds.end(isOver);
+    const over = [...this.#feeds.values()].flatMap((feeds) => feeds.streams().filter(isOver));
+    spread(this.#options.front.clock, over, (stream) => {
+      if (isOver(stream)) this.#feeds.get(stream.environment)?.end(stream);
+    });
   }
 
   /** Ends the streams whose key no longer leads to their environment. */

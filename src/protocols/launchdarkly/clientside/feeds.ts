@@ -68,7 +68,11 @@ export class ClientFeeds {
   of(audience: Audience): AudienceState {
     let state = this.#states.get(audience);
     if (state === undefined) {
-      state = { visible: new Visible(audience), prints: new FingerprintIndex(FINGERPRINT_BYTES_MAX), expected: EXPECTED };
+      state = {
+        visible: new Visible(audience),
+        prints: new FingerprintIndex(FINGERPRINT_BYTES_MAX),
+        expected: EXPECTED,
+      };
       this.#states.set(audience, state);
     }
     return state;
@@ -96,9 +100,10 @@ export class ClientFeeds {
     return (expected.bytes / expected.flags) * flags;
   }
 
-  end(isOver: (stream: OpenStream) => boolean): void {
-    this.pings.end(isOver);
-    this.values.end(isOver);
+  /** Ends a stream in good order. */
+  end(stream: OpenStream): void {
+    this.pings.end(stream);
+    this.values.end(stream);
   }
 
   async closeStreams(overMs: number): Promise<void> {

@@ -111,4 +111,3 @@ export class Fingerprints {
 }
 
 const VERSION_MAX = 2 ** 32 - 1;
-

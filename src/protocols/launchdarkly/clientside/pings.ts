@@ -79,10 +79,9 @@ export class PingFeed {
     return this.#parts.flatMap(({ group }) => group.values());
   }
 
-  end(isOver: (stream: OpenStream) => boolean): void {
-    for (const { group } of this.#parts) {
-      for (const stream of group.values()) if (isOver(stream)) group.close(stream.channel);
-    }
+  /** Ends a stream in good order. Does nothing when it is none of these. */
+  end(stream: OpenStream): void {
+    for (const { group } of this.#parts) group.close(stream.channel);
   }
 
   async close(overMs: number): Promise<void> {

@@ -119,7 +119,13 @@ export class EvaluatedPolls {
     const { exchange, environment, audience, feeds, question, shape } = poll;
     const { withReasons, context } = question;
     const evaluated = await unlessGone(exchange, () =>
-      this.#options.evaluations.evaluate({ environmentId: environment.info.id, context, audience, withReasons, signal }),
+      this.#options.evaluations.evaluate({
+        environmentId: environment.info.id,
+        context,
+        audience,
+        withReasons,
+        signal,
+      }),
     );
     if (evaluated === undefined || exchange.closed) return;
     const position = positionOf(evaluated, viewOf(question, evaluated.bigSegmentsRevision));

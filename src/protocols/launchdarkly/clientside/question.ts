@@ -42,8 +42,7 @@ export async function questionOf(
   options: Pick<ClientSideOptions, 'evaluations' | 'bodyBytesMax'>,
 ): Promise<Question | undefined> {
   const { exchange, environment, audience } = asked;
-  const json =
-    encoded === undefined ? await jsonOfBody(exchange, options.bodyBytesMax) : jsonOfPath(exchange, encoded);
+  const json = encoded === undefined ? await jsonOfBody(exchange, options.bodyBytesMax) : jsonOfPath(exchange, encoded);
   if (json === undefined) return undefined;
   const context = options.evaluations.parseContext(json);
   if ('error' in context) return refuse(exchange, encoded === undefined ? TEXT.bodyContext : TEXT.pathContext);

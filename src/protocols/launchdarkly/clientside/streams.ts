@@ -1,11 +1,10 @@
 import type { Slot } from '../../../admission/index.ts';
-import type { CatchUp } from '../../../dataset/index.ts';
+import { type CatchUp, parsePosition } from '../../../dataset/index.ts';
 import { Departure } from '../../../delivery/index.ts';
 import { admit } from '../admit.ts';
 import { CATCH_UP_BYTES_FREE } from '../catch-up.ts';
 import type { Evaluated } from '../evaluation/types.ts';
 import { type ClientFact, caughtUp, factOf, failed, steppedBack } from '../facts.ts';
-import { parsePosition } from '../../../dataset/index.ts';
 import { positionOf, startOf, whileAhead } from '../positions.ts';
 import { replyBehind } from '../replies.ts';
 import { sendCharged } from '../send.ts';
@@ -112,8 +111,7 @@ export class ValueStreams {
     missed: Awaited<ReturnType<typeof evaluateMissed>>,
     slot?: Slot,
   ): Promise<void> {
-    const { channel, environment } = stream;
-    if (channel.dead || missed === undefined || missed === 'nothing') return;
+    if (stream.channel.dead || missed === undefined || missed === 'nothing') return;
     if (missed === 'later') {
       await new Promise<void>((resolve) => this.#options.front.clock.after(LATER_MS, resolve));
       return;
@@ -124,7 +122,7 @@ export class ValueStreams {
     const encoded = await encode(STREAM.changes(changes, position));
     if (slot === undefined) await this.#sendFree(feeds, stream, encoded);
     else await this.#sendWithSlot(feeds, stream, { encoded, slot, what: 'catch-up' });
-    if (environment.data.log.first <= missed.to.offset) stream.cursor = missed.to.offset;
+    stream.cursor = missed.to.offset;
   }
 
   /** Gives an open stream everything: its first data, or all of it again. It is never shed. */

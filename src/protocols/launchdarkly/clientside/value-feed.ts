@@ -1,10 +1,4 @@
-import {
-  type Block,
-  blockOf,
-  encodeEvent,
-  LiveGroup,
-  type LiveLog,
-} from '../../../delivery/index.ts';
+import { type Block, blockOf, type Channel, encodeEvent, LiveGroup, type LiveLog } from '../../../delivery/index.ts';
 import type { FrontOptions } from '../deps.ts';
 import { EVENT } from '../words.ts';
 import type { Fingerprints } from './fingerprints.ts';
@@ -45,7 +39,7 @@ export class ValueFeed {
   readonly turns: Turns;
   readonly #follow: (stream: ValueStream) => void;
   readonly #group: LiveGroup<ValueStream>;
-  readonly #all = new Set<ValueStream>();
+  readonly #all = new Map<Channel, ValueStream>();
 
   constructor(front: FrontOptions, turns: Turns, follow: (stream: ValueStream) => void) {
     this.turns = turns;
@@ -63,14 +57,14 @@ export class ValueFeed {
   }
 
   streams(): ValueStream[] {
-    return [...this.#all];
+    return [...this.#all.values()];
   }
 
   /** A stream that has just been opened. */
   opened(stream: ValueStream): void {
-    this.#all.add(stream);
+    this.#all.set(stream.channel, stream);
     stream.channel.onClose(() => {
-      this.#all.delete(stream);
+      this.#all.delete(stream.channel);
       stream.prints.release();
     });
   }
@@ -89,15 +83,14 @@ export class ValueFeed {
 
   /** The data are others. */
   wake(): void {
-    for (const stream of this.#all) this.#follow(stream);
+    for (const stream of this.#all.values()) this.#follow(stream);
   }
 
-  end(isOver: (stream: ValueStream) => boolean): void {
-    for (const stream of this.#all) {
-      if (!isOver(stream)) continue;
-      stream.over = true;
-      this.#group.close(stream.channel);
-    }
+  /** Ends a stream in good order, after what is being sent to it. Does nothing when it is none of these. */
+  end({ channel }: OpenStream): void {
+    const stream = this.#all.get(channel);
+    if (stream !== undefined) stream.over = true;
+    this.#group.close(channel);
   }
 
   async close(overMs: number): Promise<void> {

@@ -52,8 +52,7 @@ export const POLL: Shape = {
     for (const flag of flags) yield `,${member(EVENT.putObject, putObject(flag))}`;
     yield `,${member(EVENT.payloadTransferred, transferred(position))}]}`;
   },
-  upToDate: (position) =>
-    `{"events":[${member(EVENT.serverIntent, intent(position, INTENT.none, REASON.upToDate))}]}`,
+  upToDate: (position) => `{"events":[${member(EVENT.serverIntent, intent(position, INTENT.none, REASON.upToDate))}]}`,
   *changes(changes, position) {
     yield `{"events":[${member(EVENT.serverIntent, intent(position, INTENT.changes, REASON.stale))}`;
     for (const change of changes) {

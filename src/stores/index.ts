@@ -11,6 +11,9 @@ export { FlagKeeper, type FlagKeeperOptions, type KeptRecord } from './flags.ts'
 export type { FlagKeep, KeptFlags } from './flags-keep.ts';
 export { type LmdbOptions, openLmdbStore } from './lmdb.ts';
 export { openMemoryStore } from './memory.ts';
+export { type FlagStoreStatus, openRedisFlags, type RedisFlags, type RedisFlagsOptions } from './redis-flags.ts';
+export { RedisLink } from './redis-link.ts';
+export type { DigestOrder, OrderedState } from './redis-order.ts';
 export { openRedisStore, type RedisStoreOptions } from './redis.ts';
 export type { RedisOptions, RedisTls } from './redis-client.ts';
 export type { Entry, Store, Write } from './store.ts';

@@ -59,6 +59,7 @@ export class RedisClient {
   readonly #connectMs: number;
   readonly #readMs: number;
   readonly #listeners = new Set<(isReady: boolean) => void>();
+  #channels: (() => Iterable<string>) | undefined;
   #isReady = false;
   #isClosed = false;
   #lastError: Error | undefined;
@@ -112,20 +113,26 @@ export class RedisClient {
 
   /** Another connection to the same Redis, for commands that must not have others between them. */
   duplicate(): RedisLine {
-    return new RedisLine(this.#redis.duplicate(), (what, answer) => this.#answered(what, answer), this.#connectMs);
+    // a copy that is tried once: whoever has a transaction to repeat makes another
+    const redis = this.#redis.duplicate({ retryStrategy: () => null });
+    return new RedisLine(redis, this.address, (what, answer) => this.#answered(what, answer));
   }
 
-  /** Subscribes to channels, now and after each time that the connection is made again: no other commands from then on. */
+  /**
+   * Makes this a connection that hears what is published: no other commands from then on.
+   *
+   * @param channels - asked each time that the connection is made, and at `resubscribe`
+   */
   subscribe(channels: () => Iterable<string>, heard: (channel: string) => void): void {
+    this.#channels = channels;
     this.#redis.on('message', (channel: string) => heard(channel));
-    const all = (): void => {
-      const names = [...channels()];
-      if (names.length > 0) this.#redis.subscribe(...names).catch(() => {});
-    };
-    this.onChange((isReady) => {
-      if (isReady) all();
-    });
-    if (this.#isReady) all();
+    this.resubscribe();
+  }
+
+  /** There are other channels than before. */
+  resubscribe(): void {
+    const channels = [...(this.#channels?.() ?? [])];
+    if (this.#isReady && channels.length > 0) this.#redis.subscribe(...channels).catch(() => {});
   }
 
   unsubscribe(channel: string): void {
@@ -155,6 +162,7 @@ export class RedisClient {
       // Redis before 6.2, or not allowed to
       .catch(() => {});
     this.#setReady(true);
+    this.resubscribe();
   }
 
   #setReady(isReady: boolean): void {
@@ -210,28 +218,29 @@ export class RedisClient {
 /** A connection that is used for one transaction of any size, and then let go: the next command waits for the one before. */
 export class RedisLine {
   readonly #redis: Redis;
+  readonly #address: string;
   readonly #answered: <T>(what: string, answer: Promise<T>) => Promise<T>;
-  readonly #connected: Promise<void>;
 
-  constructor(redis: Redis, answered: <T>(what: string, answer: Promise<T>) => Promise<T>, connectMs: number) {
+  constructor(redis: Redis, address: string, answered: <T>(what: string, answer: Promise<T>) => Promise<T>) {
     this.#redis = redis;
+    this.#address = address;
     this.#answered = answered;
-    redis.options.retryStrategy = () => null;
-    redis.options.connectTimeout = connectMs;
     redis.on('error', () => {});
-    this.#connected = redis.connect();
-    this.#connected.catch(() => {});
   }
 
   /** As `RedisClient.transaction`; the commands are made one by one, when the one before has arrived. */
   async transaction(commands: Iterable<Command> | AsyncIterable<Command>): Promise<readonly unknown[]> {
     try {
-      await this.#answered('connecting', this.#connected);
+      await this.#answered('connecting', this.#redis.connect());
       await this.#answered('MULTI', this.#redis.callBuffer('MULTI'));
       for await (const [name, ...args] of commands) {
         await this.#answered(name, this.#redis.callBuffer(name, ...args));
       }
-      return (await this.#answered('EXEC', this.#redis.callBuffer('EXEC'))) as unknown[];
+      const answers = (await this.#answered('EXEC', this.#redis.callBuffer('EXEC'))) as unknown[];
+      return resultsOf(
+        answers.map((answer) => (answer instanceof Error ? [answer, undefined] : [null, answer])),
+        this.#address,
+      );
     } finally {
       this.#redis.disconnect();
     }

@@ -1,0 +1,196 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { flag, gone, put, segment } from '../../test/support/flags-items.ts';
+import { redisAvailable, RedisServer } from '../../test/support/redis.ts';
+import { RedisReplica } from '../../test/support/redis-replica.ts';
+import { openRedisFlags, RedisLink } from './index.ts';
+
+const TOMBSTONE =
+  '{"key":"$deleted","on":false,"prerequisites":[],"targets":[],"contextTargets":[],"rules":[],"fallthrough":{},"offVariation":null,"variations":[],"clientSide":false,"salt":"","trackEvents":false,"trackEventsFallthrough":false,"debugEventsUntilDate":null,"version":7,"deleted":true}';
+
+describe.skipIf(!redisAvailable())('flags in Redis', () => {
+  let server: RedisServer;
+  const replicas: RedisReplica[] = [];
+  beforeAll(async () => {
+    server = await RedisServer.start();
+  });
+  afterAll(() => server.stop());
+  afterEach(async () => {
+    for (const each of replicas.splice(0)) await each.close();
+    await server.with((client) => client.flushall());
+  });
+
+  const replica = (more: { connectTimeoutMs?: number } = {}): RedisReplica => {
+    const made = new RedisReplica(server.url, more);
+    replicas.push(made);
+    return made;
+  };
+
+  it('are laid out as the vendor lays them out, a deletion to the letter', async () => {
+    const one = replica();
+    await one.data.replace([flag('a', 1), flag('b', 2), segment('s', 3)]);
+    await one.data.apply([gone('flags', 'b', 7)]);
+    await server.with(async (client) => {
+      expect(await client.hgetall('env:features')).toEqual({ a: flag('a', 1).text, b: TOMBSTONE });
+      expect(await client.hgetall('env:segments')).toEqual({ s: segment('s', 3).text });
+      expect(await client.get('env:$inited')).toBe('');
+      expect(await client.exists('env:headgate:gate')).toBe(0);
+    });
+    expect(one.keep.status).toMatchObject({ state: 'VALID', database: 'redis', dbServer: server.url, dbPrefix: 'env' });
+  });
+
+  it('come back with the log of all replicas, and what upstream said of them', async () => {
+    const one = replica();
+    await one.data.replace([flag('a', 1), flag('b', 2)]);
+    const positions = [one.position()];
+    await one.data.apply([put(flag('a', 2))]);
+    positions.push(one.position());
+    await one.data.apply([gone('flags', 'b', 3), put(segment('s', 1))]);
+    one.keep.committed('(p:1:2)');
+    await expect.poll(() => server.with((client) => client.hget('env:headgate:state', 'state'))).toBe('(p:1:2)');
+
+    const two = replica();
+    const kept = await two.restore();
+    expect(kept).toMatchObject({ state: '(p:1:2)', digest: one.position().digest });
+    expect(kept?.savedMs).toBeGreaterThan(Date.now() - 60_000);
+    expect(two.position().digest).toBe(one.position().digest);
+    expect(keysSince(two, positions[1])).toEqual(['b 3 gone', 's 1']);
+    expect(keysSince(two, positions[0])).toEqual(['a 2', 'b 3 gone', 's 1']);
+    // goes on from there
+    await two.data.apply([put(flag('a', 3))]);
+    expect(await field(server, 'a')).toBe(flag('a', 3).text);
+    expect(two.keep.order.isNewer(two.position(), one.position())).toBe(true);
+  });
+
+  it('of another writer come back without a log, whatever stands in them', async () => {
+    await server.with(async (client) => {
+      await client.hset('env:features', {
+        a: '{"key":"a",\n"version":4}',
+        gone: '{"version":9,"deleted":true}',
+        bad: '{',
+      });
+      await client.set('env:$inited', '');
+    });
+    const one = replica();
+    const kept = await one.restore();
+    expect(kept).toMatchObject({ log: [], tombstones: [{ kind: 'flags', key: 'gone', version: 9 }] });
+    expect([...one.data.snapshot().items('flags')].map(({ text }) => text)).toEqual(['{"key":"a", "version":4}']);
+    await one.data.apply([put(flag('a', 5))]);
+    expect(await field(server, 'a')).toBe(flag('a', 5).text);
+  });
+
+  it('are none before anybody has written a whole set', async () => {
+    await server.with((client) => client.hset('env:features', { a: '{"version":4}' }));
+    expect(await replica().restore()).toBeUndefined();
+  });
+
+  it('of a replica that is behind take nothing back, and it knows that others are further', async () => {
+    const [one, two] = [replica(), replica()];
+    await one.data.replace([flag('a', 1), flag('b', 1)]);
+    await two.data.replace([flag('a', 1), flag('b', 1)]);
+    const first = one.position();
+    await one.data.apply([put(flag('a', 2))]);
+    await one.data.apply([put(flag('b', 2))]);
+    await two.until('the second replica to hear', () => two.keep.order.isNewer(one.position(), first) === true);
+    expect(two.keep.order.isNewer(one.position(), two.position())).toBe(true);
+    await two.data.apply([put(flag('a', 2))]);
+    expect(await field(server, 'b')).toBe(flag('b', 2).text);
+    expect(two.keep.order.isNewer(two.position(), one.position())).toBe(false);
+    expect(await length(server)).toBe(3);
+    await two.data.apply([put(flag('b', 2))]);
+    expect(two.position().digest).toBe(one.position().digest);
+    expect(await length(server)).toBe(3);
+    // and overtakes
+    await two.data.apply([put(flag('b', 3))]);
+    expect(await length(server)).toBe(4);
+    await one.until('the first to hear', () => one.keep.order.isNewer(two.position(), one.position()) === true);
+  });
+
+  it('may arrive in other batches at another replica', async () => {
+    const [one, two] = [replica(), replica()];
+    const both = [flag('a', 1), flag('b', 1), flag('c', 1)];
+    await one.data.replace(both);
+    await two.data.replace(both);
+    await one.data.apply([put(flag('a', 2)), put(flag('b', 2))]);
+    // behind, in a state that nobody else had
+    await two.data.apply([put(flag('a', 2))]);
+    expect(await length(server)).toBe(2);
+    expect(two.keep.order.isNewer(two.position(), one.position())).toBeUndefined();
+    // ahead, past the other's state
+    await two.data.apply([put(flag('b', 2)), put(flag('c', 2))]);
+    expect(await length(server)).toBe(3);
+    expect(await field(server, 'c')).toBe(flag('c', 2).text);
+    await one.until('the first to hear', () => one.keep.order.isNewer(two.position(), one.position()) === true);
+    await one.data.apply([put(flag('c', 2))]);
+    expect(one.position().digest).toBe(two.position().digest);
+    expect(await length(server)).toBe(3);
+  });
+
+  it('of a digest that comes back have a new, later place', async () => {
+    const [one, two] = [replica(), replica()];
+    await one.data.replace([flag('a', 1)]);
+    await two.data.replace([flag('a', 1)]);
+    const first = one.position();
+    await one.data.apply([put(flag('x', 1))]);
+    const second = one.position();
+    // a source that forgets the version of what it deleted
+    await one.data.replace([flag('a', 1)]);
+    expect(one.position().digest).toBe(first.digest);
+    await two.until('all of it', () => two.keep.order.isNewer(one.position(), second) !== undefined);
+    expect(one.keep.order.isNewer(second, one.position())).toBe(false);
+    // the one that is still at the first place is not taken to be at the third
+    expect(two.keep.order.isNewer(second, two.position())).toBe(true);
+    await two.data.apply([put(flag('x', 1))]);
+    expect(await length(server)).toBe(3);
+    expect((await server.with((client) => client.hget('env:features', 'x'))) ?? '').toContain('"deleted":true');
+  });
+
+  it('that roll back replace everything, once', async () => {
+    const [one, two] = [replica(), replica()];
+    for (const each of [one, two]) await each.data.replace([flag('a', 5), flag('b', 5)]);
+    for (const each of [one, two]) await each.data.replace([flag('a', 4)]);
+    expect(await server.with((client) => client.hgetall('env:features'))).toMatchObject({ a: flag('a', 4).text });
+    expect(await length(server)).toBe(2);
+    // a replica that starts now has no log over the break
+    const three = replica();
+    expect((await three.restore())?.log).toHaveLength(1);
+  });
+
+  it('of more than some megabytes go over a connection of their own', async () => {
+    const one = replica();
+    const items = Array.from({ length: 12 }, (_, at) => flag(`large-${at}`, 1, 1_000_000));
+    await one.data.replace(items);
+    await expect.poll(() => server.with((client) => client.hlen('env:features')), { timeout: 20_000 }).toBe(12);
+    expect(await length(server)).toBe(1);
+    const two = replica();
+    await two.restore();
+    expect(two.position().digest).toBe(one.position().digest);
+  });
+
+  it('are kept by environments on one link', async () => {
+    const link = new RedisLink({ url: server.url, clock: replica().clock });
+    const options = { url: server.url, clock: replica().clock, link };
+    const keeps = [openRedisFlags({ ...options, prefix: 'x' }), openRedisFlags({ ...options, prefix: 'y' })];
+    for (const keep of keeps) expect(await keep.restore()).toBeUndefined();
+    const connections = await server.with((client) => client.client('LIST'));
+    for (const keep of keeps) await keep.close();
+    expect(String(connections).split('\n').length).toBeLessThan(12);
+    link.close();
+  });
+});
+
+function keysSince(
+  replica: RedisReplica,
+  position: { digest: string; clock: number; view: string } | undefined,
+): string[] {
+  const since = replica.data.since(position);
+  if (since.kind !== 'changes') return [since.kind];
+  return since.keys.map(({ key, version, item }) => `${key} ${version}${item === undefined ? ' gone' : ''}`).toSorted();
+}
+
+function field(server: RedisServer, key: string): Promise<string | null> {
+  return server.with((client) => client.hget('env:features', key));
+}
+
+function length(server: RedisServer): Promise<number> {
+  return server.with((client) => client.xlen('env:headgate:order'));
+}

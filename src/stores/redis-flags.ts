@@ -1,0 +1,313 @@
+import type { Item, KeptBatch, KeptKey, PendingWrite, Tombstone } from '../dataset/index.ts';
+import { type Clock, HeadgateError, messageOf, type Timer } from '../kernel/index.ts';
+import type { FlagKeep, KeptFlags } from './flags-keep.ts';
+import { type FlagKeys, flagKeys } from './redis-batches.ts';
+import type { RedisOptions } from './redis-client.ts';
+import { RedisLink } from './redis-link.ts';
+import { type DigestOrder, OrderBook } from './redis-order.ts';
+import { Progress } from './redis-progress.ts';
+import { catchUp, readAll, type VendorData } from './redis-read.ts';
+import { SAY } from './redis-scripts.ts';
+import { RedisWriter } from './redis-writer.ts';
+
+/** Settings of {@link openRedisFlags}. */
+export interface RedisFlagsOptions extends RedisOptions {
+  /** What the keys of this environment begin with, `launchdarkly` with the vendor. */
+  readonly prefix: string;
+  /** Connections that environments share; without it there are some of its own. */
+  readonly link?: RedisLink;
+}
+
+/** How a store of flags does. */
+export interface FlagStoreStatus {
+  readonly state: 'VALID' | 'INTERRUPTED';
+  /** Unix time in milliseconds. */
+  readonly sinceMs: number;
+  readonly database: 'redis' | 'dynamodb';
+  /** Without user and password. */
+  readonly dbServer?: string;
+  readonly dbPrefix?: string;
+  readonly dbTable?: string;
+}
+
+/** Flags in a Redis that several replicas, and SDKs in daemon mode, share. */
+export interface RedisFlags extends FlagKeep {
+  readonly order: DigestOrder;
+  readonly status: FlagStoreStatus;
+}
+
+const KINDS = ['flags', 'segments'];
+/** How long a write may hold up those that wait for it. */
+const PREPARE_MS_MAX = 2000;
+/** How often to try again; at once when the connection is back. */
+const RETRY_MS = 5000;
+/** How often to look for news that were not heard, and whether the order is still there. */
+const LOOK_MS = 10_000;
+const READS_MAX = 3;
+
+/**
+ * Keeps the flags of one environment in Redis, in the layout of the vendor's relay and SDKs: they read what is written
+ * here, and the other way round. Beside it, replicas share the order of the states that the data had.
+ *
+ * Redis is never taken back: an item is not replaced by a lower version, whoever writes, and a replica that is behind the
+ * others writes nothing. The exception is a source that lowers versions itself: what it says is taken over by the replica
+ * at the newest place.
+ *
+ * @example
+ * import { systemClock } from '../kernel/index.ts';
+ *
+ * const flags = openRedisFlags({ url: 'redis://127.0.0.1:1', prefix: 'production', clock: systemClock, connectTimeoutMs: 50 });
+ * console.log(await flags.restore()); // undefined
+ * console.log(flags.status.state); // INTERRUPTED
+ * await flags.close();
+ */
+export function openRedisFlags(options: RedisFlagsOptions): RedisFlags {
+  return new Flags(options);
+}
+
+class Flags implements RedisFlags {
+  readonly #options: RedisFlagsOptions;
+  readonly #clock: Clock;
+  readonly #link: RedisLink;
+  readonly #keys: FlagKeys;
+  readonly #book = new OrderBook();
+  readonly #progress = new Progress();
+  readonly #writer: RedisWriter;
+  readonly #stops: (() => void)[];
+  #items: (() => Iterable<Item>) | undefined;
+  #tombstones: () => Iterable<Tombstone> = () => [];
+  #turn: Promise<unknown> = Promise.resolve();
+  /** The present run, if any, does what is asked for meanwhile too. */
+  #run: Promise<void> | undefined;
+  #isAsked = false;
+  #retry: Timer | undefined;
+  #look: Timer | undefined;
+  #failure: HeadgateError | undefined;
+  #sinceMs = Date.now();
+  #said: { readonly state: string | undefined; readonly savedMs: number } | undefined;
+  #isClosed = false;
+
+  constructor(options: RedisFlagsOptions) {
+    this.#options = options;
+    this.#clock = options.clock;
+    this.#link = options.link ?? new RedisLink(options);
+    this.#keys = flagKeys(options.prefix);
+    this.#writer = new RedisWriter(this.#link.client, this.#keys, this.#book, this.#progress);
+    this.#stops = [
+      this.#link.watch(this.#keys.order, () => this.#kick()),
+      this.#link.client.onChange((isReady) => {
+        if (isReady) this.#kick();
+      }),
+    ];
+    this.#lookLater();
+  }
+
+  get order(): DigestOrder {
+    return this.#book;
+  }
+
+  get status(): FlagStoreStatus {
+    return {
+      state: this.#failure === undefined ? 'VALID' : 'INTERRUPTED',
+      sinceMs: this.#sinceMs,
+      database: 'redis',
+      dbServer: this.#link.client.address,
+      dbPrefix: this.#options.prefix,
+    };
+  }
+
+  async restore(): Promise<KeptFlags | undefined> {
+    try {
+      return await this.#alone(() => this.#restore());
+    } catch (thrown) {
+      this.#fail(thrown);
+      return undefined;
+    }
+  }
+
+  async prepare(write: PendingWrite): Promise<void> {
+    this.#items = () => write.items();
+    this.#tombstones = () => write.tombstones();
+    this.#progress.note(write);
+    if (this.#isClosed) return;
+    const done = this.#kick();
+    // nobody waits for a store that is known to fail
+    if (this.#failure !== undefined) return;
+    await new Promise<void>((resolve) => {
+      const late = (): void => {
+        this.#fail(refusal(this.#link, `it must take a write in ${PREPARE_MS_MAX} ms`, 'no answer yet'));
+        resolve();
+      };
+      const timer = this.#clock.after(PREPARE_MS_MAX, late);
+      void done.then(() => {
+        timer.cancel();
+        resolve();
+      });
+    });
+  }
+
+  committed(state: string | undefined): void {
+    this.#said = { state, savedMs: Date.now() };
+    void this.#kick();
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    for (const stop of this.#stops) stop();
+    this.#retry?.cancel();
+    this.#look?.cancel();
+    if (this.#failure === undefined && this.#run !== undefined) {
+      await Promise.race([this.#run, new Promise<void>((resolve) => void this.#clock.after(PREPARE_MS_MAX, resolve))]);
+    }
+    if (this.#options.link === undefined) this.#link.close();
+  }
+
+  async #restore(): Promise<KeptFlags | undefined> {
+    const { client } = this.#link;
+    if ((await client.call('EXISTS', this.#keys.inited)) !== 1) {
+      this.#succeed();
+      return undefined;
+    }
+    let data: VendorData;
+    for (let reads = 1; ; reads++) {
+      await catchUp(client, this.#keys, this.#book);
+      const { newest } = this.#book;
+      data = await readAll(client, this.#keys, KINDS);
+      await catchUp(client, this.#keys, this.#book);
+      if (this.#book.latest(data.digest) !== undefined) break;
+      // nobody of ours wrote meanwhile, so it is others who write here
+      if (this.#book.newest === newest || reads === READS_MAX) break;
+    }
+    const said = (await client.call('HMGET', this.#keys.state, 'digest', 'state', 'savedMs')) as (Buffer | null)[];
+    this.#succeed();
+    return this.#kept(
+      data,
+      said.map((text) => text?.toString() ?? ''),
+    );
+  }
+
+  #kept(data: VendorData, [saidOf, state = '', savedMs]: readonly string[]): KeptFlags {
+    const { items, tombstones, digest } = data;
+    const log = keptLog(this.#book, data);
+    const entry = this.#book.latest(digest);
+    const clock = log.at(-1)?.clock ?? entry?.clock ?? data.clock;
+    this.#progress.begin({ digest, clock }, entry?.place);
+    this.#items = () => items;
+    this.#tombstones = () => tombstones;
+    this.#place();
+    const isSaid = saidOf === digest;
+    return {
+      items,
+      tombstones,
+      digest,
+      clock,
+      log,
+      offset: (log.at(-1)?.offset ?? 0) + 1,
+      savedMs: isSaid ? Number(savedMs) : 0,
+      ...(isSaid && state !== '' ? { state } : {}),
+    };
+  }
+
+  /** Has what there is to do done, by the run that is under way or a new one. */
+  #kick(): Promise<void> {
+    this.#isAsked = true;
+    this.#run ??= this.#work();
+    return this.#run;
+  }
+
+  async #work(): Promise<void> {
+    this.#retry?.cancel();
+    try {
+      while (this.#isAsked) {
+        this.#isAsked = false;
+        await this.#alone(() => this.#round());
+      }
+      // in one go with the look above: what is asked for later begins a run of its own
+      this.#run = undefined;
+      this.#succeed();
+    } catch (thrown) {
+      this.#run = undefined;
+      this.#fail(thrown);
+      if (!this.#isClosed) this.#retry = this.#clock.after(RETRY_MS, () => void this.#kick());
+    }
+  }
+
+  /** The book is read and written by one at a time. */
+  #alone<T>(run: () => Promise<T>): Promise<T> {
+    const done = this.#turn.then(run);
+    this.#turn = done.catch(() => {});
+    return done;
+  }
+
+  async #round(): Promise<void> {
+    const { newest, epoch } = this.#book;
+    if (await catchUp(this.#link.client, this.#keys, this.#book)) this.#progress.lose();
+    if (this.#items !== undefined) await this.#writer.write(this.#items, this.#tombstones);
+    this.#place();
+    if (this.#book.newest !== newest || this.#book.epoch !== epoch) this.#book.tell();
+    await this.#say();
+  }
+
+  /** What the upstream said holds for the data that it said it of. */
+  async #say(): Promise<void> {
+    const said = this.#said;
+    const { digest, isPlaced } = this.#progress;
+    if (said === undefined || digest === undefined || !isPlaced) return;
+    const { order, state } = this.#keys;
+    await this.#link.client.call('EVAL', SAY, 2, order, state, digest, said.state ?? '', said.savedMs);
+    if (this.#said === said) this.#said = undefined;
+  }
+
+  #place(): void {
+    const { digest, place, isPlaced } = this.#progress;
+    this.#book.own = digest !== undefined && place !== undefined && isPlaced ? { digest, place } : undefined;
+  }
+
+  #lookLater(): void {
+    this.#look = this.#clock.after(LOOK_MS, () => {
+      if (this.#isClosed) return;
+      void this.#kick();
+      this.#lookLater();
+    });
+  }
+
+  #fail(thrown: unknown): void {
+    const error = thrown instanceof HeadgateError ? thrown : refusal(this.#link, 'it must work', messageOf(thrown));
+    if (this.#failure !== undefined || this.#isClosed) return;
+    this.#failure = error;
+    this.#sinceMs = Date.now();
+    this.#options.onFailure?.(error);
+  }
+
+  #succeed(): void {
+    if (this.#failure === undefined || this.#isClosed) return;
+    this.#failure = undefined;
+    this.#sinceMs = Date.now();
+    this.#options.onRecovery?.();
+  }
+}
+
+/** The order up to the data as the log of a data set; empty when the data are none of the order's, or do not fit. */
+function keptLog(book: OrderBook, { items, digest }: VendorData): KeptBatch[] {
+  const last = book.latest(digest);
+  if (last === undefined) return [];
+  let clock = 0;
+  const log = book.upTo(last.place).map((entry) => {
+    // each replica has a clock of its own, and a log has one that never falls
+    clock = Math.max(clock, entry.clock);
+    return { offset: entry.place, digest: entry.digest, clock, keys: entry.keys };
+  });
+  const versions = new Map<string, number>();
+  for (const { kind, key, version } of items) versions.set(`${kind}\0${key}`, version);
+  const touched = new Map<string, KeptKey>();
+  for (const { keys } of log.slice(1)) for (const key of keys) touched.set(`${key.kind}\0${key.key}`, key);
+  for (const [id, { version, deleted }] of touched) {
+    if (versions.get(id) !== (deleted ? undefined : version)) return [];
+  }
+  return log;
+}
+
+function refusal(link: RedisLink, cause: string, got: string): HeadgateError {
+  return new HeadgateError('HG_STORE', `Cannot keep flags in Redis at ${link.client.address}: ${cause}, got ${got}`);
+}

@@ -1,0 +1,46 @@
+import { RedisClient, type RedisOptions } from './redis-client.ts';
+
+/**
+ * The connections to one Redis that all environments of a process share: one for commands, one for what is published.
+ */
+export class RedisLink {
+  readonly client: RedisClient;
+  readonly #subscriber: RedisClient;
+  readonly #listeners = new Map<string, Set<() => void>>();
+
+  /** @throws HeadgateError HG_OPTION for a URL that is none of Redis, HG_TLS for a file that cannot be read. */
+  constructor(options: RedisOptions) {
+    this.client = new RedisClient(options);
+    this.#subscriber = new RedisClient(options);
+    this.#subscriber.subscribe(
+      () => this.#listeners.keys(),
+      (channel) => {
+        for (const listener of Array.from(this.#listeners.get(channel) ?? [])) listener();
+      },
+    );
+    // what was published in between is lost: everybody looks again
+    this.#subscriber.onChange((isReady) => {
+      if (!isReady) return;
+      for (const listeners of this.#listeners.values()) for (const listener of Array.from(listeners)) listener();
+    });
+  }
+
+  /** Calls `listener` when something was published on a channel, or may have been. The answer ends it. */
+  watch(channel: string, listener: () => void): () => void {
+    const listeners = this.#listeners.get(channel) ?? new Set();
+    this.#listeners.set(channel, listeners.add(listener));
+    this.#subscriber.resubscribe();
+    return () => {
+      listeners.delete(listener);
+      if (listeners.size > 0 || this.#listeners.get(channel) !== listeners) return;
+      this.#listeners.delete(channel);
+      this.#subscriber.unsubscribe(channel);
+    };
+  }
+
+  /** Lets go at once. Idempotent. */
+  close(): void {
+    this.client.close();
+    this.#subscriber.close();
+  }
+}

@@ -49,7 +49,8 @@ export interface ExchangeOptions {
   readonly request: OutboundRequest;
   readonly clock: Clock;
   readonly connectTimeoutMs: number;
-  readonly send: () => ClientRequest;
+  /** @param signal - destroys the connection, also while a proxy is still being asked for it. */
+  readonly send: (signal: AbortSignal) => ClientRequest;
   readonly ended: (exchange: Exchange) => void;
 }
 
@@ -62,6 +63,9 @@ export class Exchange {
   #kept = false;
   /** Why we ended it, when we did: the error of the destroyed stream says less. */
   #cause: string | undefined;
+  #reject: (error: Error) => void = () => {};
+  readonly #stopping = new AbortController();
+  readonly #onAbort = (): void => this.stop('it was given up');
 
   constructor(options: ExchangeOptions) {
     this.#options = options;
@@ -69,9 +73,9 @@ export class Exchange {
 
   /** Whether it failed on a kept connection without any fault of the other side that we know of, and may be made again (RFC 9110 section 9.2.2). */
   get mayRepeat(): boolean {
-    const { method, signal } = this.#options.request;
+    const { method } = this.#options.request;
     const isSafe = method === 'GET' || method === 'HEAD';
-    return this.#kept && isSafe && this.#cause === undefined && signal?.aborted !== true;
+    return this.#kept && isSafe && this.#cause === undefined;
   }
 
   async run(): Promise<OutboundReply> {
@@ -79,10 +83,10 @@ export class Exchange {
       const response = await this.#head();
       // told to whoever reads; nobody may be reading yet
       response.on('error', () => {});
-      response.on('close', () => this.#options.ended(this));
+      response.on('close', () => this.#end());
       return this.#reply(response);
     } catch (thrown) {
-      this.#options.ended(this);
+      this.#end();
       throw this.#failure(thrown);
     } finally {
       this.#disarm();
@@ -92,12 +96,25 @@ export class Exchange {
   /** Gives it up. */
   stop(cause: string): void {
     this.#cause ??= cause;
-    (this.#response ?? this.#request)?.destroy(new Error(cause));
+    const error = new Error(cause);
+    (this.#response ?? this.#request)?.destroy(error);
+    // A request without a socket says nothing when it is destroyed, and its proxy may keep it without one for ever.
+    this.#reject(error);
+    this.#stopping.abort();
+  }
+
+  #end(): void {
+    this.#options.request.signal?.removeEventListener('abort', this.#onAbort);
+    this.#options.ended(this);
   }
 
   #head(): Promise<IncomingMessage> {
     return new Promise<IncomingMessage>((resolve, reject) => {
-      const request = this.#options.send();
+      this.#reject = reject;
+      const { signal } = this.#options.request;
+      if (signal?.aborted === true) return this.stop('it was given up');
+      signal?.addEventListener('abort', this.#onAbort, { once: true });
+      const request = this.#options.send(this.#stopping.signal);
       this.#request = request;
       request.on('error', reject);
       request.on('response', (response) => {
@@ -191,8 +208,8 @@ export class Exchange {
 
   #failure(thrown: unknown): HeadgateError {
     if (thrown instanceof HeadgateError) return thrown;
-    const { url, signal } = this.#options.request;
-    const given = this.#cause ?? (signal?.aborted === true ? 'it was given up' : causeOf(thrown));
+    const { url } = this.#options.request;
+    const given = this.#cause ?? causeOf(thrown);
     const act = this.#response === undefined ? 'reach' : 'read the answer of';
     return new HeadgateError('HG_UPSTREAM', `Cannot ${act} ${shownUrl(url)}: ${given}`, { cause: thrown });
   }

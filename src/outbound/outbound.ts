@@ -1,11 +1,16 @@
 import { readFile } from 'node:fs/promises';
 import { Agent as HttpAgent, type ClientRequest, request as httpRequest } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
-import { createSecureContext, rootCertificates, type SecureContext } from 'node:tls';
-import { HttpProxyAgent } from 'http-proxy-agent';
-import { HttpsProxyAgent } from 'https-proxy-agent';
+import {
+  checkServerIdentity,
+  createSecureContext,
+  type PeerCertificate,
+  rootCertificates,
+  type SecureContext,
+} from 'node:tls';
 import { type Clock, HeadgateError, messageOf, systemClock } from '../kernel/index.ts';
 import { Exchange, type OutboundReply, type OutboundRequest } from './exchange.ts';
+import { Proxied, Tunnels } from './proxies.ts';
 import { parseHttpUrl } from './url.ts';
 
 /** Settings of {@link Outbound.open}. */
@@ -55,9 +60,9 @@ export class Outbound {
     const pool = { keepAlive: true, maxFreeSockets: FREE_SOCKETS_MAX };
     const trust = this.#secureContext === undefined ? {} : { secureContext: this.#secureContext };
     const proxy = options.proxy === undefined ? undefined : proxyUrl(options.proxy);
-    this.#http = proxy === undefined ? new HttpAgent(pool) : new HttpProxyAgent(proxy, { ...pool, ...trust });
+    this.#http = proxy === undefined ? new HttpAgent(pool) : new Proxied(proxy, { ...pool, ...trust });
     this.#https =
-      proxy === undefined ? new HttpsAgent({ ...pool, ...trust }) : new HttpsProxyAgent(proxy, { ...pool, ...trust });
+      proxy === undefined ? new HttpsAgent({ ...pool, ...trust }) : new Tunnels(proxy, { ...pool, ...trust });
   }
 
   /**
@@ -100,14 +105,14 @@ export class Outbound {
       request,
       clock: this.#clock,
       connectTimeoutMs: this.#connectTimeoutMs,
-      send: () => this.#send(request),
+      send: (signal) => this.#send(request, signal),
       ended: (over) => this.#underWay.delete(over),
     });
     this.#underWay.add(exchange);
     return exchange;
   }
 
-  #send({ method, url, headers, body, signal }: OutboundRequest): ClientRequest {
+  #send({ method, url, headers, body }: OutboundRequest, signal: AbortSignal): ClientRequest {
     if (this.#closed) throw new Error('it was stopped');
     const isSecure = url.protocol === 'https:';
     const options = {
@@ -119,11 +124,15 @@ export class Outbound {
         ...(body === undefined ? {} : { 'content-length': String(body.byteLength) }),
         ...headers,
       },
-      ...(signal === undefined ? {} : { signal }),
+      stopSignal: signal,
     };
     if (!isSecure) return httpRequest(url, options).end(body);
-    // An agent for a proxy takes what it secures a connection with from the request.
-    const trust = this.#secureContext === undefined ? {} : { secureContext: this.#secureContext };
+    // An agent for a proxy takes what it secures a connection with from the request, and forgets whom it was for when that is an address.
+    const trust = {
+      checkServerIdentity: (_: string, certificate: PeerCertificate) =>
+        checkServerIdentity(url.hostname.replace(/^\[|\]$/g, ''), certificate),
+      ...(this.#secureContext === undefined ? {} : { secureContext: this.#secureContext }),
+    };
     return httpsRequest(url, { ...options, ...trust }).end(body);
   }
 }

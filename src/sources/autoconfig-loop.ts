@@ -202,7 +202,7 @@ async function readMessage(event: StreamEvent): Promise<AutoConfigMessage> {
     }
     pieces.push(piece);
   }
-  return parseMessage(event.name, Buffer.concat(pieces).toString('utf8'));
+  return await parseMessage(event.name, Buffer.concat(pieces).toString('utf8'));
 }
 
 function failureOf(thrown: unknown): Failure {

@@ -7,6 +7,8 @@ export type Step =
   | { readonly kind: 'upsert'; readonly environment: AutoConfigEnvironment };
 
 type Environments = ReadonlyMap<string, AutoConfigEnvironment>;
+/** By key: who had it and has not any more. */
+type Losers = ReadonlyMap<string, ReadonlySet<string>>;
 
 /**
  * What to tell, and in which order, so that one who heard of `told` knows of `now`.
@@ -21,10 +23,10 @@ type Environments = ReadonlyMap<string, AutoConfigEnvironment>;
  */
 export function stepsBetween(told: Environments, now: Environments): Step[] {
   const removed = [...told.keys()].filter((envId) => !now.has(envId));
-  const changed = [...now.values()].filter(
-    (environment) => !isDeepStrictEqual(told.get(environment.envId), environment),
-  );
-  /** By key: who had it and has not any more. */
+  const changed = [...now.values()].filter((environment) => {
+    const before = told.get(environment.envId);
+    return before !== environment && !isDeepStrictEqual(before, environment);
+  });
   const losers = new Map<string, Set<string>>();
   for (const envId of [...removed, ...changed.map((environment) => environment.envId)]) {
     const kept = new Set(keysOf(now.get(envId)));
@@ -32,42 +34,45 @@ export function stepsBetween(told: Environments, now: Environments): Step[] {
       if (!kept.has(key)) losers.set(key, (losers.get(key) ?? new Set()).add(envId));
     }
   }
-  const isChanged = new Set(changed.map((environment) => environment.envId));
-  const heirs = [...now.values()].filter((heir) => {
-    return !isChanged.has(heir.envId) && keysOf(heir).some((key) => losers.has(key));
-  });
-  const upserts = sort([...changed, ...heirs], losers);
+  const upserts = losers.size === 0 ? changed : sort([...changed, ...heirsOf(losers, changed, now)], losers);
   return [
     ...removed.map((envId): Step => ({ kind: 'remove', envId })),
     ...upserts.map((environment): Step => ({ kind: 'upsert', environment })),
   ];
 }
 
-/** Those who lost a key before those who hold it; in a circle, one of it first and then again. */
-function sort(
-  environments: readonly AutoConfigEnvironment[],
-  losers: ReadonlyMap<string, Set<string>>,
+/** Those who did not change, and hold a key that another one let go. */
+function heirsOf(
+  losers: Losers,
+  changed: readonly AutoConfigEnvironment[],
+  now: Environments,
 ): AutoConfigEnvironment[] {
+  const others = new Map(now);
+  for (const { envId } of changed) others.delete(envId);
+  return [...others.values()].filter((heir) => keysOf(heir).some((key) => losers.has(key)));
+}
+
+/** Those who lost a key before those who hold it; in a circle, one of it first and then again. */
+function sort(environments: readonly AutoConfigEnvironment[], losers: Losers): AutoConfigEnvironment[] {
   const waiting = new Map(environments.map((environment) => [environment.envId, environment]));
   const sorted: AutoConfigEnvironment[] = [];
   const again: AutoConfigEnvironment[] = [];
-  const isFree = (environment: AutoConfigEnvironment): boolean => {
-    return keysOf(environment).every((key) => {
-      return ![...(losers.get(key) ?? [])].some((envId) => envId !== environment.envId && waiting.has(envId));
-    });
-  };
+  /** Those who are behind somebody that waits for them. */
+  const open = new Set<string>();
   const tell = (environment: AutoConfigEnvironment): void => {
+    open.add(environment.envId);
+    const before = keysOf(environment).flatMap((key) => [...(losers.get(key) ?? [])]);
+    let isEarly = false;
+    for (const envId of before) {
+      const loser = envId === environment.envId ? undefined : waiting.get(envId);
+      if (loser !== undefined && open.has(envId)) isEarly = true;
+      else if (loser !== undefined) tell(loser);
+    }
     waiting.delete(environment.envId);
     sorted.push(environment);
+    if (isEarly) again.push(environment);
   };
-  while (waiting.size > 0) {
-    const free = [...waiting.values()].filter(isFree);
-    for (const environment of free) tell(environment);
-    const [first] = waiting.values();
-    if (free.length > 0 || first === undefined) continue;
-    tell(first);
-    again.push(first);
-  }
+  for (const environment of environments) if (waiting.has(environment.envId)) tell(environment);
   return [...sorted, ...again];
 }
 

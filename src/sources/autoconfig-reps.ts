@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Slices } from '../kernel/index.ts';
 import type { SourceEnvironment } from './source.ts';
 
 /** What the automatic configuration is made of, as its paths name it. */
@@ -100,13 +101,13 @@ const PATCH = z.object({ path: z.string(), data: z.unknown() });
 const DELETE = z.object({ path: z.string(), version: count });
 
 /**
- * Reads one event of the stream. A description that cannot be read is told beside the others.
+ * Reads one event of the stream, a large one in slices. A description that cannot be read is told beside the others.
  *
  * @param name - of the event
  * @param data - its text
  * @throws UnreadableEvent when the text is no JSON, or not laid out as the protocol has it.
  */
-export function parseMessage(name: string, data: string): AutoConfigMessage {
+export async function parseMessage(name: string, data: string): Promise<AutoConfigMessage> {
   if (name === 'put') return parsePut(parseJson(name, data));
   if (name === 'patch') return parsePatch(parseJson(name, data));
   if (name === 'delete') return parseDelete(parseJson(name, data));
@@ -165,26 +166,31 @@ function parseJson(name: string, data: string): unknown {
   }
 }
 
-function parsePut(json: unknown): AutoConfigMessage {
+async function parsePut(json: unknown): Promise<AutoConfigMessage> {
   const { path } = expect('put', PUT_PATH, json);
   if (typeof path === 'string' && path !== '/') return { kind: 'unknown' };
   const { data } = expect('put', PUT, json);
   const found: Malformed[] = [];
-  const reps = <R extends EnvironmentRep | FilterRep>(
-    of: RepKind,
-    raws: Readonly<Record<string, unknown>>,
-    parse: (id: string, raw: unknown) => R | Malformed,
-  ): Reps<R> => {
-    const read = Object.entries(raws).map(([id, raw]): [string, R | undefined] => {
-      const rep = parse(id, raw);
-      if (isMalformed(rep)) found.push(rep);
-      return [id, isMalformed(rep) ? undefined : rep];
-    });
-    return new Map(read);
-  };
-  const environments = reps('environments', data.environments ?? {}, parseEnvironment);
-  const filters = reps('filters', data.filters ?? {}, parseFilter);
+  const environments = await readAll(data.environments ?? {}, parseEnvironment, found);
+  const filters = await readAll(data.filters ?? {}, parseFilter, found);
   return { kind: 'put', environments, filters, malformed: found };
+}
+
+/** @param found - takes what cannot be read */
+async function readAll<R extends EnvironmentRep | FilterRep>(
+  raws: Readonly<Record<string, unknown>>,
+  parse: (id: string, raw: unknown) => R | Malformed,
+  found: Malformed[],
+): Promise<Reps<R>> {
+  const slices = new Slices();
+  const reps = new Map<string, R | undefined>();
+  for (const [id, raw] of Object.entries(raws)) {
+    const rep = parse(id, raw);
+    if (isMalformed(rep)) found.push(rep);
+    reps.set(id, isMalformed(rep) ? undefined : rep);
+    if (slices.due()) await slices.pause();
+  }
+  return reps;
 }
 
 function parsePatch(json: unknown): AutoConfigMessage {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import {
   type AutoConfigMessage,
@@ -39,6 +40,9 @@ const SAVED = z.object({
 export class AutoConfigState {
   readonly #environments: VersionedReps<EnvironmentRep>;
   readonly #filters: VersionedReps<FilterRep>;
+  /** As they were shown last: what did not change is the same object, which makes it cheap to compare. */
+  #shown = new Map<string, AutoConfigEnvironment>();
+  readonly #madeOf = new WeakMap<AutoConfigEnvironment, EnvironmentRep>();
 
   constructor(tombstonesMax: number = TOMBSTONES_MAX) {
     this.#environments = new VersionedReps(tombstonesMax);
@@ -74,11 +78,12 @@ export class AutoConfigState {
     }
     const sorted = new Map(Array.from(keysOf, ([projKey, keys]) => [projKey, Array.from(keys).toSorted()]));
     const all = new Map<string, AutoConfigEnvironment>();
-    for (const [id, { environment }] of this.#environments.live()) {
-      const { projKey } = environment;
-      all.set(id, { ...environment, filterKeys: (projKey === undefined ? undefined : sorted.get(projKey)) ?? [] });
+    for (const [id, rep] of this.#environments.live()) {
+      const { projKey } = rep.environment;
+      all.set(id, this.#show(id, rep, (projKey === undefined ? undefined : sorted.get(projKey)) ?? []));
     }
-    return all;
+    this.#shown = all;
+    return new Map(all);
   }
 
   /** Everything that is known, as JSON. */
@@ -106,6 +111,15 @@ export class AutoConfigState {
     this.#environments.restore(readable(environments, parseEnvironment, malformed), tombstones.environments);
     this.#filters.restore(readable(filters, parseFilter, malformed), tombstones.filters);
     return malformed;
+  }
+
+  #show(id: string, rep: EnvironmentRep, filterKeys: readonly string[]): AutoConfigEnvironment {
+    const before = this.#shown.get(id);
+    const isSame = before !== undefined && this.#madeOf.get(before) === rep;
+    if (isSame && isDeepStrictEqual(before.filterKeys, filterKeys)) return before;
+    const environment = { ...rep.environment, filterKeys };
+    this.#madeOf.set(environment, rep);
+    return environment;
   }
 }
 

@@ -59,11 +59,11 @@ describe('events of newer SDKs', () => {
       headers['authorization'],
       events[0]?.['key'],
     ]);
-    expect(sent.toSorted()).toEqual([
+    expect(sent.toSorted(([, , one], [, , other]) => (String(one) < String(other) ? -1 : 1))).toEqual([
       ['/bulk', 'sdk-1', 'a'],
       ['/bulk', 'sdk-2', 'b'],
-      ['/events/bulk/id-1', undefined, 'd'],
       ['/mobile', 'mob-1', 'c'],
+      ['/events/bulk/id-1', undefined, 'd'],
     ]);
   });
 

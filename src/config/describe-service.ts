@@ -1,6 +1,6 @@
 import { hasUpstream } from './service-draft.ts';
 import type { ArchiveSource, AutoConfigConfig, Config, EnvironmentConfig, FileSource, RedisConfig } from './types.ts';
-import { formatBytes, formatDuration, maskKey } from './values.ts';
+import { formatBytes, formatDuration, maskKey, withoutUser } from './values.ts';
 
 function keys(
   credentials: Pick<EnvironmentConfig, 'mobileKey' | 'envId'> & { readonly sdkKey: string | undefined },
@@ -11,11 +11,6 @@ function keys(
     credentials.envId === undefined ? undefined : `client-side ID ${maskKey(credentials.envId)}`,
   ];
   return parts.filter((part) => part !== undefined).join(', ');
-}
-
-/** An address without what may be a password. */
-function shown(uri: string): string {
-  return uri.replace(/\/\/[^/@]*@/, '//');
 }
 
 function manners(source: Pick<EnvironmentConfig, 'ttlMs' | 'secureMode'>): string {
@@ -54,10 +49,10 @@ function environmentLine(environment: EnvironmentConfig, config: Config): string
   return `  environment "${name}" from the service, ${keys(environment)}${filters}${manners(environment)}${keptUnder(environment, config)}${browsers(environment)}`;
 }
 
-function cacheText({ cache }: AutoConfigConfig, { redis, store }: Config): string {
-  if (cache === undefined) return ', and nowhere else: without the service there is no start';
+function cacheLine({ cache }: AutoConfigConfig, { redis, store }: Config): string {
+  if (cache === undefined) return '  that list is kept nowhere, so that there is no start without the service';
   const where = redis === undefined ? store.path : 'Redis';
-  return `, kept encrypted in ${where} as "${cache.name}" for a start without the service`;
+  return `  that list is kept encrypted in ${where} as "${cache.name}", for a start without the service`;
 }
 
 function upstreamLines(config: Config): string[] {
@@ -72,12 +67,12 @@ function upstreamLines(config: Config): string[] {
   const lost = flags.disconnectedStatusMs;
   const first = exit.ignoreConnectionErrors ? ', errors at start are ignored' : '';
   return [
-    `  service: flags from ${shown(streamUri)} (${protocol}), polls from ${shown(baseUri)}, goals from ${shown(clientSideBaseUri)}`,
+    `  service: flags from ${withoutUser(streamUri)} (${protocol}), polls from ${withoutUser(baseUri)}, goals from ${withoutUser(clientSideBaseUri)}`,
     ...(autoConfig === undefined
       ? []
       : [
           `  environments as the service lists them for the key ${maskKey(autoConfig.key)}${keptUnder(autoConfig, config)}${browsers(autoConfig)}`,
-          `  that list comes from ${shown(streamUri)}${cacheText(autoConfig, config)}`,
+          cacheLine(autoConfig, config),
         ]),
     `  clients wait up to ${formatDuration(flags.initTimeoutMs)} for the first data${first}; /status says disconnected when the service is lost for ${formatDuration(lost)}`,
     `  expired keys are looked for every ${formatDuration(flags.credentialCleanupMs)}`,
@@ -122,7 +117,7 @@ function eventLines({ events, server }: Config): string[] {
   const body = formatBytes(events.inboundPayloadBytesMax ?? server.bodyBytesMax);
   const inline = events.inlineUsers ? ', whole contexts in each' : '';
   return [
-    `Events: sent to ${shown(events.uri)} every ${formatDuration(events.flushIntervalMs)}${inline}; at most ${events.capacity} held per environment and ${formatBytes(events.heldBytesMax)} in all, requests up to ${body}`,
+    `Events: sent to ${withoutUser(events.uri)} every ${formatDuration(events.flushIntervalMs)}${inline}; at most ${events.capacity} held per environment and ${formatBytes(events.heldBytesMax)} in all, requests up to ${body}`,
   ];
 }
 
@@ -132,7 +127,7 @@ function outboundLines(config: Config): string[] {
   const trust = caPaths.length === 0 ? '' : `trusting ${caPaths.join(' ')} as well`;
   if (proxy === undefined) return trust === '' ? [] : [`Outbound: directly, ${trust}`];
   const who = proxy.user === undefined ? '' : ` as "${proxy.user}"`;
-  return [`Outbound: through the proxy ${shown(proxy.url)}${who}${trust === '' ? '' : `, ${trust}`}`];
+  return [`Outbound: through the proxy ${withoutUser(proxy.url)}${who}${trust === '' ? '' : `, ${trust}`}`];
 }
 
 function bigSegmentLines({ redis, dynamoDb, flags }: Config): string[] {
@@ -164,7 +159,7 @@ export function describeStore(config: Config): string[] {
       `Database: ${redisText(redis)}, for flags in the vendor's layout; replicas share them, and the order of changes`,
     );
   } else if (dynamoDb !== undefined && served) {
-    const url = dynamoDb.url === undefined ? '' : ` at ${shown(dynamoDb.url)}`;
+    const url = dynamoDb.url === undefined ? '' : ` at ${withoutUser(dynamoDb.url)}`;
     lines.push(`Database: DynamoDB${url}, for flags in the vendor's layout`);
   }
   const flagsToo = served && redis === undefined && dynamoDb === undefined;

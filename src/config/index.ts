@@ -34,6 +34,7 @@ export type {
   Problem,
   ProxyConfig,
   RedisConfig,
+  RedisTlsConfig,
   ServerConfig,
   Severity,
   StoreConfig,

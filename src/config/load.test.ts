@@ -462,13 +462,13 @@ describe('settings that contradict each other', () => {
     [
       '[AutoConfig]\nkey = x\ncacheKey = y\ncacheEncryptionKey = z',
       3,
-      'cacheKey needs something to keep the list of environments in: Redis, or HEADGATE_STORE',
+      'cacheKey needs something to keep the list of environments in: Redis, or a folder (HEADGATE_STORE,',
     ],
-    ['[AutoConfig]\nkey = x\n[Redis]\nhost = y', 2, 'needs an envDatastorePrefix that contains $CID'],
+    ['[AutoConfig]\nkey = x\n[Redis]\nhost = y', 2, 'needs a prefix (envDatastorePrefix) that contains $CID'],
     [
       '[AutoConfig]\nkey = x\n[DynamoDB]\nenabled',
       2,
-      'needs an envDatastorePrefix or envDatastoreTableName that contains $CID',
+      'needs a prefix (envDatastorePrefix) or a tableName (envDatastoreTableName) that contains $CID',
     ],
     ['[Environment "a"]\nmobileKey = x', 1, 'environment "a" needs an sdkKey (LD_ENV_a), got nothing'],
     [

@@ -22,7 +22,6 @@ export interface StoreSettings {
         readonly ca?: string | undefined;
         readonly cert?: string | undefined;
         readonly key?: string | undefined;
-        readonly serverName?: string | undefined;
         readonly verify?: boolean | undefined;
       }
     | undefined;
@@ -51,7 +50,6 @@ export const storeSchema: z.ZodType<StoreSettings> = z.preprocess(
       ca: pem,
       cert: pem,
       key: pem,
-      serverName: text('the name in the certificate').optional(),
       verify: boolean().optional(),
     }).optional(),
     connectTimeout: timeout,
@@ -109,7 +107,6 @@ function redisOf(settings: StoreSettings): Mutable<RedisConfig> {
   put(redis.tls, 'caPath', tls?.ca);
   put(redis.tls, 'certPath', tls?.cert);
   put(redis.tls, 'keyPath', tls?.key);
-  put(redis.tls, 'serverName', tls?.serverName);
   return redis;
 }
 

@@ -4,6 +4,7 @@ import type { Problems } from './problems.ts';
 import { hasUpstream, type ServicePlaces } from './service-draft.ts';
 import { defaultStore } from './schema-store.ts';
 import type { Config, EnvironmentConfig, Mutable, Variables } from './types.ts';
+import { withoutUser } from './values.ts';
 
 type Draft = Mutable<Config>;
 
@@ -136,7 +137,7 @@ function checkPatterns(config: Draft, places: ServicePlaces, problems: Problems)
   if (!names.some((each) => each?.includes(ID_PLACEHOLDER) === true)) {
     problems.error(
       where,
-      `automatic configuration with ${database} needs an envDatastorePrefix${dynamoDb === undefined ? '' : ' or envDatastoreTableName'} that contains ${ID_PLACEHOLDER}, so that environments keep apart`,
+      `automatic configuration with ${database} needs a prefix (envDatastorePrefix)${dynamoDb === undefined ? '' : ' or a tableName (envDatastoreTableName)'} that contains ${ID_PLACEHOLDER}, so that environments keep apart`,
     );
   }
   if (dynamoDb !== undefined && (autoConfig.tableName ?? dynamoDb.tableName) === undefined) {
@@ -150,7 +151,7 @@ function checkCache({ autoConfig, redis, store, dynamoDb }: Draft, places: Servi
   problems.error(
     where,
     dynamoDb === undefined
-      ? 'cacheKey needs something to keep the list of environments in: Redis, or HEADGATE_STORE with the path of a folder; set one up, or remove cacheKey'
+      ? 'cacheKey needs something to keep the list of environments in: Redis, or a folder (HEADGATE_STORE, or store in our own file); set one up, or remove cacheKey'
       : 'the list of environments is not kept in DynamoDB: set HEADGATE_STORE to the path of a folder, or remove cacheKey',
   );
 }
@@ -200,20 +201,20 @@ export function adviseService(config: Draft, places: ServicePlaces, variables: V
     if (events.send)
       problems.info(
         places.get('events') ?? place,
-        `events are sent to ${events.uri} under the keys of files: it has to know them`,
+        `events are sent to ${withoutUser(events.uri)} under the keys of files: it has to know them`,
       );
     return;
   }
   if (!isServices(upstream.streamUri) && isServices(upstream.baseUri)) {
     problems.warn(
       places.get('streamUri') ?? place,
-      `flags come from ${upstream.streamUri}, and what is polled from ${upstream.baseUri}: set baseUri as well`,
+      `flags come from ${withoutUser(upstream.streamUri)}, and what is polled from ${withoutUser(upstream.baseUri)}: set baseUri as well`,
     );
   }
   if (events.send && isServices(events.uri) && !isServices(upstream.streamUri)) {
     problems.warn(
       places.get('events') ?? place,
-      `flags come from ${upstream.streamUri}, and events go to ${events.uri}: set eventsUri, unless that is meant`,
+      `flags come from ${withoutUser(upstream.streamUri)}, and events go to ${withoutUser(events.uri)}: set eventsUri, unless that is meant`,
     );
   }
   const proxy = ['HTTPS_PROXY', 'https_proxy'].find((name) => (variables[name] ?? '') !== '');

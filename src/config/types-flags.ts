@@ -79,6 +79,9 @@ export interface FlagsConfig {
   readonly sources: readonly FlagSource[];
 }
 
+/** How Headgate presents itself to Redis over TLS. The certificate of Redis must carry the name in its address. */
+export type RedisTlsConfig = Omit<UpstreamTlsConfig, 'serverName'>;
+
 /** The Redis that flags are kept in, in the vendor's layout. */
 export interface RedisConfig {
   /** `redis://host:port`, or `rediss://…` over TLS; without user and password. */
@@ -86,7 +89,7 @@ export interface RedisConfig {
   readonly username?: string;
   readonly password?: string;
   /** Present when the connection is over TLS. */
-  readonly tls?: UpstreamTlsConfig;
+  readonly tls?: RedisTlsConfig;
   readonly connectTimeoutMs?: number;
   readonly readTimeoutMs?: number;
   /** What stands before the keys of an environment that names no prefix. */

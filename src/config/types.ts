@@ -23,6 +23,7 @@ export type {
   OutboundConfig,
   ProxyConfig,
   RedisConfig,
+  RedisTlsConfig,
   UpstreamConfig,
 } from './types-flags.ts';
 

@@ -196,6 +196,16 @@ export function parseList(text: string): readonly string[] {
 }
 
 /**
+ * An address as it may be shown: without user and password.
+ *
+ * @example
+ * console.log(withoutUser('https://me:s3cret@example.com/a')); // https://example.com/a
+ */
+export function withoutUser(uri: string): string {
+  return uri.replace(/\/\/[^/]*@/, '//');
+}
+
+/**
  * A key with all but its last four characters hidden, so that it can be told apart but not used.
  * A key that is too short to spare four characters is hidden whole.
  *

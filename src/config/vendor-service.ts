@@ -4,7 +4,7 @@ import { decoded, overTls, parseRedisUrl } from './redis-url.ts';
 import { put } from './schema-parts.ts';
 import type { ServicePlaces } from './service-draft.ts';
 import { flagOf, listOf, numberOf, type SettingGroup, textOf, type VendorSettings } from './settings.ts';
-import type { Config, EnvironmentConfig, LogLevel, Mutable, RedisConfig, UpstreamTlsConfig } from './types.ts';
+import type { Config, EnvironmentConfig, LogLevel, Mutable, RedisConfig, RedisTlsConfig } from './types.ts';
 
 /** What the vendor took as its base address before; a default in disguise. */
 const OLD_BASE_URI = 'https://app.launchdarkly.com';
@@ -118,7 +118,7 @@ export function redisAt(settings: VendorSettings): string | undefined {
   return key === undefined ? undefined : settings.where('Redis', key);
 }
 
-function redisTls(settings: VendorSettings): Mutable<UpstreamTlsConfig> {
+function redisTls(settings: VendorSettings): Mutable<RedisTlsConfig> {
   const [caPath, certPath, keyPath] = ['caFile', 'clientCertificateFile', 'clientKeyFile'].map((key) =>
     settings.text('Redis', key),
   );

@@ -1,0 +1,434 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import {
+  CLIENT_INFO,
+  type ClientSideRig,
+  ENV_ID,
+  encoded,
+  members,
+  MOBILE_KEY,
+  type RigOptions,
+  startClientSide,
+  valued,
+} from '../../../../test/support/clientside-rig.ts';
+import { turns, until } from '../../../../test/support/conditions.ts';
+import { gone, put } from '../../../../test/support/flags-items.ts';
+import { SseReader } from '../../../../test/support/sse-reader.ts';
+import { FakeClock } from '../../../kernel/index.ts';
+import { caughtUp, delivered, failed } from '../facts.ts';
+
+const ME = { kind: 'user', key: 'me' };
+const pathOf = (context: object): string => `/sdk/stream/eval/${encoded(context)}?auth=${ENV_ID}`;
+const PATH = pathOf(ME);
+
+let rig: ClientSideRig | undefined;
+afterEach(async () => {
+  const failures = rig?.failures;
+  const side = rig?.side;
+  const limiter = rig?.limiter;
+  await rig?.stop();
+  rig = undefined;
+  expect(failures).toEqual([]);
+  if (side === undefined) return;
+  await until('no stream', () => side.streams === 0);
+  expect(limiter?.stats()).toMatchObject({ held: 0, waiting: 0, waitingOpen: 0, parked: 0, declaredBytes: 0 });
+});
+
+const START = [
+  valued('a', 1, { value: 'one' }),
+  valued('b', 1, { value: 'out', segment: { key: 's', value: 'in' } }),
+  valued('hidden', 1, { value: 'x', sees: [] }),
+  members('s', 1, []),
+];
+
+async function start(options: RigOptions = {}): Promise<ClientSideRig> {
+  rig = await startClientSide(options);
+  await rig.load(START);
+  return rig;
+}
+
+/** What a client's program holds: the values of the last state that was completed. */
+class Holder {
+  readonly values = new Map<string, string>();
+  state = '';
+  fulls = 0;
+  #draft: Map<string, string> | undefined;
+  #taken = 0;
+
+  take({ events }: SseReader): this {
+    for (; this.#taken < events.length; this.#taken++) {
+      const event = events[this.#taken];
+      const data = JSON.parse(event?.data ?? '') as Record<string, never>;
+      if (event?.event === 'server-intent') this.#intent(data['payloads']?.[0]?.['intentCode'] ?? '');
+      else if (event?.event === 'put-object') this.#change().set(data['key'] ?? '', data['object']?.['value'] ?? '');
+      else if (event?.event === 'delete-object') this.#change().delete(data['key'] ?? '');
+      else if (event?.event === 'payload-transferred') this.#complete();
+      if (event?.id !== undefined) this.state = event.id;
+    }
+    return this;
+  }
+
+  /** For a stream of its own. */
+  reconnected(): void {
+    this.#taken = 0;
+    this.#draft = undefined;
+  }
+
+  #intent(code: string): void {
+    this.#draft = code === 'xfer-full' ? new Map() : undefined;
+    if (code === 'xfer-full') this.fulls++;
+  }
+
+  #change(): Map<string, string> {
+    this.#draft ??= new Map(this.values);
+    return this.#draft;
+  }
+
+  #complete(): void {
+    if (this.#draft === undefined) return;
+    this.values.clear();
+    for (const [key, value] of this.#draft) this.values.set(key, value);
+    this.#draft = undefined;
+  }
+}
+
+describe('a stream of values', () => {
+  it('begins with everything, and goes on with what changed for its context', async () => {
+    const one = await start();
+    const me = await one.stream(PATH);
+    const other = await one.stream(pathOf({ kind: 'user', key: 'other' }));
+    await me.event(4);
+    await other.event(4);
+    expect(me.names).toEqual(['server-intent', 'put-object', 'put-object', 'payload-transferred']);
+    expect((await me.event(1)).json).toMatchObject({ payloads: [{ intentCode: 'xfer-full', reason: 'cant-catchup' }] });
+    expect((await me.event(2)).json).toEqual({
+      version: 1,
+      kind: 'flag-eval',
+      key: 'a',
+      object: { value: 'one', variation: 0, flagVersion: 1 },
+    });
+    const { json, id } = await me.event(4);
+    expect(json).toMatchObject({ state: id });
+    expect(id).toMatch(/^[A-Za-z0-9_-]{43}\.[0-9]+\.eval-[0-9a-f]{40}-0$/);
+    expect(me.reply.headers).toMatchObject({
+      'content-type': 'text/event-stream; charset=utf-8',
+      'access-control-allow-origin': '*',
+      'access-control-allow-methods': 'GET,OPTIONS',
+    });
+    // an edit of a segment is a change for those whose values it changes, and a new position for the others
+    await one.apply(put(members('s', 2, ['me'])));
+    expect((await me.event(5)).json).toMatchObject({ key: 'b', object: { value: 'in', flagVersion: 1 } });
+    expect((await me.event(6)).event).toBe('payload-transferred');
+    expect((await other.event(5)).event).toBe('payload-transferred');
+    expect(one.evaluator.asked.at(-1)?.keys).toEqual(['b']);
+    await one.apply(gone('flags', 'a', 2), put(valued('c', 1, { value: 'new' })), gone('flags', 'hidden', 2));
+    expect((await me.event(7)).json).toMatchObject({ key: 'c', object: { value: 'new' } });
+    expect(await me.event(8)).toMatchObject({
+      event: 'delete-object',
+      json: { version: 2, kind: 'flag-eval', key: 'a' },
+    });
+    await me.event(9);
+    await turns(10);
+    expect(me.names).toHaveLength(9);
+    const evaluations = one.evaluator.asked.length;
+    await one.apply(put(members('unused', 1, ['me'])));
+    await turns(10);
+    expect(me.names).toHaveLength(9);
+    expect(one.evaluator.asked.length).toBe(evaluations);
+  });
+
+  it('takes its context from a body as well, for phones', async () => {
+    const one = await start();
+    for (const method of ['POST', 'REPORT']) {
+      const headers = { 'content-type': 'application/json', authorization: MOBILE_KEY };
+      const reply = await one.ask('/sdk/stream/eval', { method, headers, body: JSON.stringify(ME) }).begun();
+      expect(reply.status).toBe(200);
+      await new SseReader(reply).event(4);
+    }
+    expect((await one.get(`/sdk/stream/eval/${encoded(ME)}`)).status).toBe(401);
+    expect((await one.get(`/sdk/stream/eval/%25?auth=${ENV_ID}`)).status).toBe(400);
+  });
+
+  it('is told that it is up to date, or what it missed, by its position', async () => {
+    const one = await start();
+    const first = await one.stream(PATH);
+    const { id = '' } = await first.event(4);
+    const evaluations = one.evaluator.asked.length;
+    const facts: object[] = [];
+    const stop = caughtUp.listen(({ changes }) => facts.push({ changes }));
+    const current = await one.stream(`${PATH}&basis=${id}`);
+    expect(await current.event(1)).toMatchObject({
+      event: 'server-intent',
+      id,
+      json: { payloads: [{ intentCode: 'none' }] },
+    });
+    expect(one.evaluator.asked.length).toBe(evaluations);
+    await one.apply(put(valued('a', 2, { value: 'two' })));
+    // one that was told nothing but "up to date" gets changes as well
+    expect((await current.event(2)).json).toMatchObject({ key: 'a', object: { value: 'two' } });
+    const nearly = await one.stream(PATH, { 'last-event-id': id });
+    const intent = await nearly.event(1);
+    expect(intent.json).toMatchObject({ payloads: [{ intentCode: 'xfer-changes', reason: 'stale' }] });
+    expect((await nearly.event(2)).json).toMatchObject({ key: 'a', object: { value: 'two' } });
+    const latest = await nearly.event(3);
+    expect(latest.id).toBe((await current.event(3)).id);
+    await one.apply(put(members('unused', 1, [])));
+    const untouched = await one.stream(`${PATH}&basis=${latest.id}`);
+    expect((await untouched.event(1)).json).toMatchObject({ payloads: [{ intentCode: 'none' }] });
+    stop();
+    expect(facts).toEqual([{ changes: 0 }, { changes: 1 }, { changes: 0 }]);
+    const stranger = await one.stream(`${pathOf({ kind: 'user', key: 'other' })}&basis=${latest.id}`);
+    expect((await stranger.event(1)).json).toMatchObject({ payloads: [{ intentCode: 'xfer-full' }] });
+  });
+
+  it('waits for the first data with heartbeats', async () => {
+    rig = await startClientSide({ clock: new FakeClock() });
+    rig.front.upsert(CLIENT_INFO);
+    const stream = await rig.stream(PATH);
+    await rig.pass(180_000, 60_000);
+    await stream.until('a heartbeat', () => stream.comments === 1);
+    await rig.load(START);
+    await stream.event(4);
+    expect(stream.names[0]).toBe('server-intent');
+    await rig.pass(180_000, 60_000);
+    await stream.until('a heartbeat', () => stream.comments === 2);
+  });
+
+  it('gets everything again when the log is broken, without being refused', async () => {
+    const one = await start({ limits: { maxConcurrent: 1, maxQueued: 0 } });
+    const stream = await one.stream(PATH);
+    await stream.event(4);
+    const held = one.limiter.tryAcquire();
+    await one.apply(put(valued('a', 1, { value: 'rolled back' })));
+    await until('it in the queue', () => one.limiter.waitingOpen === 1);
+    expect(stream.events).toHaveLength(4);
+    if (held.admitted) held.slot.release();
+    expect((await stream.event(5)).json).toMatchObject({ payloads: [{ intentCode: 'xfer-full' }] });
+    expect((await stream.event(6)).json).toMatchObject({ key: 'a', object: { value: 'rolled back' } });
+  });
+
+  it('is told of changes while no slot is free', async () => {
+    const one = await start({ limits: { maxConcurrent: 1, maxQueued: 0 } });
+    const stream = await one.stream(PATH);
+    await stream.event(4);
+    const held = one.limiter.tryAcquire();
+    await one.apply(put(valued('a', 2, { value: 'two' })));
+    expect((await stream.event(5)).json).toMatchObject({ key: 'a' });
+    if (held.admitted) held.slot.release();
+  });
+
+  it('has a slot for a change as large as a copy', async () => {
+    const one = await start({ limits: { maxConcurrent: 1, maxQueued: 0 } });
+    const large = (version: number) =>
+      Array.from({ length: 40 }, (_, at) => valued(`f${at}`, version, { value: `${version}`.repeat(10_000) }));
+    await one.load(large(2));
+    const stream = await one.stream(PATH);
+    await stream.event(42);
+    const what: string[] = [];
+    const stop = delivered.listen((fact) => what.push(fact.what));
+    const held = one.limiter.tryAcquire();
+    await one.apply(...large(3).map(put));
+    await until('it in the queue', () => one.limiter.waitingOpen === 1);
+    if (held.admitted) held.slot.release();
+    await stream.event(83);
+    await until('a delivery', () => what.length === 1);
+    stop();
+    expect(what).toEqual(['catch-up']);
+    expect(stream.names.slice(42, 44)).toEqual(['put-object', 'put-object']);
+  });
+
+  it('ends with its environment, with its key, and with a goodbye when the server goes', async () => {
+    const one = await start();
+    const mobile = await one.stream(`/sdk/stream/eval/${encoded(ME)}`, { authorization: MOBILE_KEY });
+    const page = await one.stream(PATH);
+    await Promise.all([mobile.event(4), page.event(4)]);
+    one.front.upsert({ ...CLIENT_INFO, mobileKey: 'mob-new' });
+    one.side.endRevoked();
+    await mobile.reply.whole();
+    expect(page.reply.over).toBeUndefined();
+    const closed = one.side.closeStreams(0);
+    await page.reply.whole();
+    await closed;
+    expect(page.names.at(-1)).toBe('goodbye');
+    const last = await one.stream(PATH).catch(() => undefined);
+    await last?.reply.whole();
+  });
+
+  it('that is over while something is sent to it ends behind that', async () => {
+    const one = await start();
+    const stream = await one.stream(PATH);
+    await stream.event(4);
+    const release = one.evaluator.hold();
+    await one.apply(put(valued('a', 2, { value: 'two' })));
+    await until('an evaluation', () => one.evaluator.running === 1);
+    one.side.endStreams(() => true);
+    release();
+    await stream.reply.whole();
+    expect(one.side.streams).toBe(0);
+  });
+
+  it('is reset by a fault of ours: silence would say that nothing changed', async () => {
+    const one = await start();
+    const stream = await one.stream(PATH);
+    await stream.event(4);
+    const faults: unknown[] = [];
+    const stop = failed.listen(({ error, route }) => faults.push({ error, route }));
+    one.evaluator.failure = new Error('out of order');
+    await one.apply(put(valued('a', 2, { value: 'two' })));
+    await stream.reply.ended();
+    stop();
+    expect(stream.reply.over).toBe('cut');
+    expect(faults).toEqual([{ error: one.evaluator.failure, route: '/sdk/stream/eval/:context' }]);
+  });
+
+  it('gives its slot back when its client leaves while it is evaluated', async () => {
+    const one = await start({ limits: { maxConcurrent: 1 } });
+    const release = one.evaluator.hold();
+    const connection = one.connect();
+    one.ask(PATH, {}, connection);
+    await until('an evaluation', () => one.evaluator.running === 1);
+    expect(one.limiter.held).toBe(1);
+    connection.leave();
+    await until('a free slot', () => one.limiter.held === 0);
+    release();
+    await until('no evaluation', () => one.evaluator.running === 0);
+    expect(one.side.streams).toBe(0);
+  });
+
+  it('never goes on when its copy was cut', async () => {
+    const one = await start({ front: { capMs: 1000 } });
+    await one.load(Array.from({ length: 100 }, (_, at) => valued(`f${at}`, 2, { value: 'x'.repeat(300_000) })));
+    const outcomes: string[] = [];
+    const stop = delivered.listen(({ outcome }) => outcomes.push(outcome));
+    const connection = one.connect();
+    const slow = one.ask(PATH, { bytesMax: 1 }, connection);
+    await until('a cut', () => outcomes.length === 1);
+    stop();
+    await one.apply(put(valued('f0', 3, { value: 'late' })));
+    connection.resume(slow);
+    await slow.ended();
+    expect(slow.over).toBe('cut');
+    expect(slow.body).not.toContain('late');
+    expect(slow.body).not.toContain('payload-transferred');
+  });
+});
+
+describe('many streams', () => {
+  it('are evaluated so many at a time, in order of waiting, and what came meanwhile is one evaluation', async () => {
+    const one = await start({ side: { evaluationsMax: 3 }, limits: { maxConcurrent: 100 } });
+    const contexts = Array.from({ length: 20 }, (_, at) => ({ kind: 'user', key: `user-${at}` }));
+    const streams = await Promise.all(contexts.map((context) => one.stream(pathOf(context))));
+    await Promise.all(streams.map((stream) => stream.event(4)));
+    one.evaluator.asked.length = 0;
+    one.evaluator.runningMax = 0;
+    const release = one.evaluator.hold();
+    for (let version = 2; version < 12; version++) await one.apply(put(valued('a', version, { value: `v${version}` })));
+    await until('evaluations', () => one.evaluator.running === 3);
+    // a newcomer is not behind them: it has a slot
+    const newcomer = await Promise.race([
+      one
+        .ask(pathOf({ kind: 'user', key: 'newcomer' }))
+        .until('nothing', () => false)
+        .catch(() => undefined),
+      until('its evaluation', () => one.evaluator.running === 4),
+    ]);
+    expect(newcomer).toBeUndefined();
+    release();
+    await Promise.all(
+      streams.map((stream) =>
+        stream.until('the last value', () => stream.events.some(({ data }) => data.includes('v11'))),
+      ),
+    );
+    expect(one.evaluator.runningMax).toBe(4);
+    const waited = one.evaluator.asked.filter(({ keys }) => keys !== undefined).map(({ context }) => context);
+    // three were under way at the second version and came again; all others were evaluated once, for ten changes
+    expect(waited.length).toBeLessThanOrEqual(20 + 3 + 3);
+    expect(new Set(waited.slice(0, 20)).size).toBe(20);
+    for (const stream of streams.slice(5, 15)) {
+      const values = stream.events
+        .filter(({ data }) => data.includes('"a"'))
+        .map(({ data }) => /v[0-9]+/.exec(data)?.[0]);
+      expect(values.slice(1)).toEqual(['v11']);
+    }
+  });
+
+  it('that leave while they wait are not evaluated', async () => {
+    const one = await start({ side: { evaluationsMax: 1 } });
+    const connections = Array.from({ length: 4 }, () => one.connect());
+    const streams = await Promise.all(
+      connections.map((connection, at) => one.ask(pathOf({ kind: 'user', key: `u${at}` }), {}, connection).begun()),
+    );
+    const readers = streams.map((reply) => new SseReader(reply));
+    await Promise.all(readers.map((reader) => reader.event(4)));
+    one.evaluator.asked.length = 0;
+    const release = one.evaluator.hold();
+    await one.apply(put(valued('a', 2, { value: 'two' })));
+    await until('an evaluation', () => one.evaluator.running === 1);
+    for (const connection of connections.slice(1, 3)) connection.leave();
+    await until('two streams', () => one.side.streams === 2);
+    release();
+    await Promise.all([readers[0]?.event(6), readers[3]?.event(6)]);
+    expect(one.evaluator.asked).toHaveLength(2);
+  });
+});
+
+/** A reproducible sequence: mulberry32. */
+function randomOf(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+describe('whatever happens', () => {
+  it.each([1, 2, 3, 4, 5, 6])('a client ends with the values of its context (seed %i)', async (seed) => {
+    const random = randomOf(seed);
+    const pick = (count: number): number => Math.floor(random() * count);
+    const one = await start({ front: { logBatchesMax: 6 }, side: { evaluationsMax: 2 } });
+    const contexts = ['me', 'you', 'they'].map((key) => ({ kind: 'user', key }));
+    const clients = await Promise.all(
+      contexts.map(async (context) => ({ context, holder: new Holder(), stream: await one.stream(pathOf(context)) })),
+    );
+    let version = 2;
+    for (let step = 0; step < 60; step++) {
+      version++;
+      const kind = pick(10);
+      const key = `flag-${pick(5)}`;
+      const sees = pick(4) === 0 ? [] : (['client'] as const);
+      if (kind < 5)
+        await one.apply(put(valued(key, version, { value: `v${version}`, sees, byKey: { me: `me${pick(3)}` } })));
+      else if (kind < 6) await one.apply(gone('flags', key, version));
+      else if (kind < 8) await one.apply(put(members('s', version, pick(2) === 0 ? ['me'] : ['you'])));
+      else if (kind < 9)
+        await one.apply(put(valued('b', version, { value: 'out', segment: { key: 's', value: `in${version}` } })));
+      else {
+        // a rollback: the log is broken
+        const flag = one.environment.data.snapshot().get('flags', 'b');
+        if (flag !== undefined) await one.apply(put(valued('b', flag.version, { value: `back${version}` })));
+      }
+      if (pick(4) === 0) one.evaluator.snapshot = one.environment.data.snapshot();
+      else one.evaluator.snapshot = undefined;
+      await turns(pick(6));
+      const client = clients[pick(12)];
+      if (client === undefined) continue;
+      client.holder.take(client.stream).reconnected();
+      const basis = client.holder.state === '' ? '' : `&basis=${client.holder.state}`;
+      client.stream = await one.stream(`${pathOf(client.context)}${basis}`);
+    }
+    one.evaluator.snapshot = undefined;
+    await one.apply(put(valued('last', version + 1, { value: 'the end' })));
+    for (const { context, holder, stream } of clients) {
+      await stream.until('the end', () => holder.take(stream).values.get('last') === 'the end');
+      const { flags } = await one.evaluator.evaluate({
+        environmentId: ENV_ID,
+        context: JSON.stringify(context),
+        audience: 'client',
+        withReasons: false,
+      });
+      const right = flags.map(({ key, fields }) => [key, (JSON.parse(`{${fields}}`) as { value: string }).value]);
+      expect(Object.fromEntries(holder.values), JSON.stringify(context)).toEqual(Object.fromEntries(right));
+    }
+  });
+});

@@ -8,25 +8,27 @@ import { ROOT } from './files.ts';
 
 const ROOMS = ['src/kernel', 'src/protocols/launchdarkly/evaluation'];
 
+function compile(room: string, folder: string): void {
+  const compilerOptions = {
+    module: ts.ModuleKind.ESNext,
+    target: ts.ScriptTarget.ES2023,
+    rewriteRelativeImportExtensions: true,
+  };
+  mkdirSync(`${folder}/${room}`, { recursive: true });
+  for (const file of readdirSync(ROOT + room)) {
+    if (!file.endsWith('.ts') || file.endsWith('.test.ts')) continue;
+    const { outputText } = ts.transpileModule(readFileSync(`${ROOT}${room}/${file}`, 'utf8'), { compilerOptions });
+    writeFileSync(`${folder}/${room}/${file.replace(/\.ts$/, '.js')}`, outputText);
+  }
+}
+
 let built: string | undefined;
 
 /** Compiles what a thread runs, where its packages are found, and answers the file that it begins with. */
 function workerFile(): URL {
   if (built === undefined) {
     const folder = `${ROOT}node_modules/.cache/evaluation-worker-${process.pid}-${threadId}`;
-    for (const room of ROOMS) {
-      mkdirSync(`${folder}/${room}`, { recursive: true });
-      for (const file of readdirSync(ROOT + room)) {
-        if (!file.endsWith('.ts') || file.endsWith('.test.ts')) continue;
-        const compilerOptions = {
-          module: ts.ModuleKind.ESNext,
-          target: ts.ScriptTarget.ES2023,
-          rewriteRelativeImportExtensions: true,
-        };
-        const { outputText } = ts.transpileModule(readFileSync(`${ROOT}${room}/${file}`, 'utf8'), { compilerOptions });
-        writeFileSync(`${folder}/${room}/${file.replace(/\.ts$/, '.js')}`, outputText);
-      }
-    }
+    for (const room of ROOMS) compile(room, folder);
     writeFileSync(`${folder}/package.json`, '{"type":"module"}');
     process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
     built = folder;

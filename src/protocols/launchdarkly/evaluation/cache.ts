@@ -81,7 +81,7 @@ export class ResultCache {
 
   /** Forgets an environment. */
   remove(environmentId: string): void {
-    for (const key of [...(this.#keysOf.get(environmentId) ?? [])]) this.#drop(key);
+    for (const key of this.#keysOf.get(environmentId) ?? []) this.#drop(key);
   }
 
   #evict(): void {

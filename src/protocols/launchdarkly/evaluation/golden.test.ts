@@ -208,14 +208,14 @@ describe('data that is out of the ordinary', () => {
   });
 
   it('may hold a segment with hundreds of thousands of members', async () => {
-    const included = Array.from({ length: 300_000 }, (_, at) => `member-${at}`);
+    const included = Array.from({ length: 600_000 }, (_, at) => `member-${at}`);
     const flags = [
       flagOf('in', {
         rules: [{ id: 'r', variation: 0, clauses: [{ op: 'segmentMatch', attribute: '', values: ['large'] }] }],
       }),
     ];
     const segments = [segmentOf('large', { included })];
-    const all = evalx(await evaluate({ flags, segments }, { context: { kind: 'user', key: 'member-299999' } }));
+    const all = evalx(await evaluate({ flags, segments }, { context: { kind: 'user', key: 'member-599999' } }));
     expect(all['in']).toBe('{"value":"off","variation":0,"version":1}');
   });
 });

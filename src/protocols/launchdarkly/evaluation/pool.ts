@@ -136,29 +136,28 @@ export class Pool {
 
   #wake(slot: Slot): void {
     if (slot.serving || !slot.ready) return;
-    slot.serving = true;
-    void this.#serve(slot).finally(() => {
-      slot.serving = false;
-    });
+    void this.#serve(slot);
   }
 
   async #serve(slot: Slot): Promise<void> {
+    slot.serving = true;
     while (slot.alive) {
       const job = this.#queue.take();
+      const [stale] = slot.stale;
       if (job !== undefined) await this.#work(slot, job);
-      else if (!(await this.#follow(slot))) return;
+      else if (stale !== undefined) await this.#follow(slot, stale);
+      else break;
     }
+    // in the same turn in which nothing was found: whoever comes later must find that it may wake the slot
+    slot.serving = false;
   }
 
-  /** Brings one environment of a thread that has nothing else to do up to date. Answers whether there was one. */
-  async #follow(slot: Slot): Promise<boolean> {
-    const [environmentId] = slot.stale;
-    if (environmentId === undefined) return false;
+  /** Brings an environment of a thread that has nothing else to do up to date. */
+  async #follow(slot: Slot, environmentId: string): Promise<void> {
     slot.stale.delete(environmentId);
     const data = this.#environments.get(environmentId);
     if (data === undefined) slot.feed.drop(environmentId);
     else await slot.feed.bring(environmentId, data);
-    return true;
   }
 
   async #work(slot: Slot, job: Job): Promise<void> {

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { flag, gone, put, segment } from '../../test/support/flags-items.ts';
 import { redisAvailable, RedisServer } from '../../test/support/redis.ts';
+import { RedisProxy } from '../../test/support/redis-proxy.ts';
 import { RedisReplica } from '../../test/support/redis-replica.ts';
 import { openRedisFlags, RedisLink } from './index.ts';
 
@@ -19,7 +20,7 @@ describe.skipIf(!redisAvailable())('flags in Redis', () => {
     await server.with((client) => client.flushall());
   });
 
-  const replica = (more: { connectTimeoutMs?: number } = {}): RedisReplica => {
+  const replica = (more: { readTimeoutMs?: number } = {}): RedisReplica => {
     const made = new RedisReplica(server.url, more);
     replicas.push(made);
     return made;
@@ -164,6 +165,61 @@ describe.skipIf(!redisAvailable())('flags in Redis', () => {
     const two = replica();
     await two.restore();
     expect(two.position().digest).toBe(one.position().digest);
+  });
+
+  it('are served on while Redis is away, and all of them are written when an empty one is back', async () => {
+    const one = replica();
+    await one.data.replace([flag('a', 1), flag('b', 1)]);
+    await server.kill();
+    const beganMs = performance.now();
+    await one.data.apply([put(flag('a', 2))]);
+    const waitedMs = performance.now() - beganMs;
+    expect(waitedMs).toBeLessThan(4000);
+    for (let version = 3; version <= 40; version++) await one.data.apply([put(flag('a', version))]);
+    // only the first one waited
+    expect(performance.now() - beganMs - waitedMs).toBeLessThan(1000);
+    expect(one.told).toEqual(['HG_STORE']);
+    expect(one.keep.status.state).toBe('INTERRUPTED');
+    await server.restart();
+    await one.until('Redis to be written to again', () => one.told.length === 2);
+    expect(one.told).toEqual(['HG_STORE', 'back']);
+    expect(one.keep.status.state).toBe('VALID');
+    expect(await server.with((client) => client.hgetall('env:features'))).toEqual({
+      a: flag('a', 40).text,
+      b: flag('b', 1).text,
+    });
+    const two = replica();
+    await two.restore();
+    expect(two.position().digest).toBe(one.position().digest);
+  });
+
+  it('that Redis lost while nothing changed are written again, whether they were loaded or restored', async () => {
+    const one = replica();
+    await one.data.replace([flag('a', 1)]);
+    const two = replica();
+    await two.restore();
+    await one.close();
+    await server.restart();
+    await expect.poll(() => field(server, 'a').catch(String), { timeout: 20_000 }).toBe(flag('a', 1).text);
+    expect(await server.with((client) => client.get('env:$inited'))).toBe('');
+  });
+
+  it('of a replica that was cut off go on where the order is', async () => {
+    const proxy = await RedisProxy.start(server.port);
+    const [one, two] = [replica(), new RedisReplica(proxy.url, { readTimeoutMs: 300 })];
+    replicas.push(two);
+    for (const each of [one, two]) await each.data.replace([flag('a', 1), flag('b', 1)]);
+    proxy.hold();
+    await two.data.apply([put(flag('a', 2))]);
+    await two.data.apply([put(flag('a', 3))]);
+    await one.data.apply([put(flag('a', 2))]);
+    expect(two.told).toEqual(['HG_STORE']);
+    await two.until('the other connection', () => two.told.length === 2);
+    expect(await field(server, 'a')).toBe(flag('a', 3).text);
+    expect(two.keep.order.isNewer(two.position(), one.position())).toBe(true);
+    expect(await length(server)).toBe(3);
+    await two.close();
+    await proxy.stop();
   });
 
   it('are kept by environments on one link', async () => {

@@ -94,9 +94,9 @@ class Flags implements RedisFlags {
     this.#keys = flagKeys(options.prefix);
     this.#writer = new RedisWriter(this.#link.client, this.#keys, this.#book, this.#progress);
     this.#stops = [
-      this.#link.watch(this.#keys.order, () => this.#kick()),
+      this.#link.watch(this.#keys.order, () => void this.#kick()),
       this.#link.client.onChange((isReady) => {
-        if (isReady) this.#kick();
+        if (isReady) void this.#kick();
       }),
     ];
     this.#lookLater();

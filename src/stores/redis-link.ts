@@ -2,6 +2,17 @@ import { RedisClient, type RedisOptions } from './redis-client.ts';
 
 /**
  * The connections to one Redis that all environments of a process share: one for commands, one for what is published.
+ *
+ * @example
+ * import { systemClock } from '../kernel/index.ts';
+ *
+ * const options = { url: 'redis://127.0.0.1:1', clock: systemClock };
+ * const link = new RedisLink(options);
+ * const production = openRedisFlags({ ...options, link, prefix: 'production' });
+ * const testing = openRedisFlags({ ...options, link, prefix: 'testing' });
+ * console.log(production.status.dbServer === testing.status.dbServer); // true
+ * await Promise.all([production.close(), testing.close()]);
+ * link.close();
  */
 export class RedisLink {
   readonly client: RedisClient;

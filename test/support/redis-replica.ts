@@ -11,7 +11,7 @@ export class RedisReplica {
   /** What was told of failures, in order. */
   readonly told: string[] = [];
 
-  constructor(url: string, more: { readonly connectTimeoutMs?: number } = {}) {
+  constructor(url: string, more: { readonly readTimeoutMs?: number } = {}) {
     this.keep = openRedisFlags({
       url,
       prefix: 'env',

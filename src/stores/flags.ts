@@ -91,7 +91,7 @@ export class FlagKeeper {
     return keep;
   }
 
-  /** Forgets a data set. One that the store does not let go of is told to `onFailure`, and is among the `ids` still. */
+  /** Forgets a data set. A store that fails is told of, and the data set is among the `ids` still or goes with the next. */
   async remove(id: string): Promise<void> {
     const keep = this.#keeps.get(id);
     this.#keeps.delete(id);
@@ -103,11 +103,15 @@ export class FlagKeeper {
     await this.#end(id, removed);
   }
 
-  /** The data sets that are kept. Rejects with HG_STORE. */
+  /** The data sets that are kept; what is left of removed ones goes now. Rejects with HG_STORE. */
   async ids(): Promise<string[]> {
     const ids: string[] = [];
     for await (const group of this.#options.store.entries(STATES)) {
-      for (const [id, bytes] of group) if (!isRemoved(id, bytes)) ids.push(id);
+      for (const [id, bytes] of group) {
+        if (!isRemoved(id, bytes)) ids.push(id);
+        // the process ended, or the store failed, before everything of it was cleared away
+        else if (!this.#keeps.has(id) && !this.#ends.has(id)) void this.remove(id);
+      }
     }
     return ids;
   }

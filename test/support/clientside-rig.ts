@@ -17,7 +17,7 @@ import {
 } from '../../src/protocols/launchdarkly/evaluation/index.ts';
 import { type Environment, FlagsFront } from '../../src/protocols/launchdarkly/index.ts';
 import { Server } from '../../src/server/index.ts';
-import { turns } from './conditions.ts';
+import { turns, until } from './conditions.ts';
 import { type Ask, type Connection, connect, type Reply } from './connections.ts';
 import { SseReader } from './sse-reader.ts';
 
@@ -237,6 +237,7 @@ export class ClientSideRig {
     }
   }
 
+  /** Stops, and finds out whether anything was left behind. */
   async stop(): Promise<void> {
     this.#server.stopAccepting();
     this.limiter.close();
@@ -246,6 +247,11 @@ export class ClientSideRig {
     this.#server.closeIdle();
     const { listening } = this.#server;
     if (listening.listening) await new Promise((resolve) => listening.once('close', resolve));
+    if (this.failures.length > 0) throw new Error('A route failed', { cause: this.failures[0] });
+    await until('nothing open and no slot held', () => {
+      const { held, waiting, waitingOpen, parked, declaredBytes } = this.limiter.stats();
+      return held + waiting + waitingOpen + parked + declaredBytes + this.side.streams === 0;
+    });
   }
 }
 

@@ -16,4 +16,6 @@ export { RedisLink } from './redis-link.ts';
 export type { DigestOrder, OrderedState } from './redis-order.ts';
 export { openRedisStore, type RedisStoreOptions } from './redis.ts';
 export type { RedisOptions, RedisTls } from './redis-client.ts';
+export { openRedisBigSegments, type RedisBigSegmentsOptions } from './redis-segments.ts';
 export type { Entry, Store, Write } from './store.ts';
+export type { BigSegmentStore } from './vendor-segments.ts';

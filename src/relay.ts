@@ -8,8 +8,10 @@ import { type Log, openLog } from './observability/index.ts';
 import { DecisionsService } from './relay/decisions.ts';
 import { FlagsService } from './relay/flags.ts';
 import type { Service } from './relay/service.ts';
+import { openStore } from './relay/store.ts';
 import { Telemetry } from './relay/telemetry.ts';
 import { healthRoutes, type Route, Server, type StatusPath, watchTls } from './server/index.ts';
+import type { Store } from './stores/index.ts';
 
 export { type Log, openLog };
 
@@ -48,6 +50,7 @@ export class Relay {
   readonly #deliveries: Deliveries;
   readonly #services: readonly Service[];
   readonly #telemetry: Telemetry;
+  readonly #store: Store | undefined;
   readonly #stopTls: () => void;
   readonly #loaded: Promise<boolean>;
   #stopping: Promise<void> | undefined;
@@ -62,6 +65,7 @@ export class Relay {
     this.#services = parts.services;
     this.#telemetry = parts.telemetry;
     this.adminPort = parts.telemetry.adminPort;
+    this.#store = parts.store;
     this.#stopTls = parts.stopTls;
     this.#loaded = this.#load();
   }
@@ -126,6 +130,7 @@ export class Relay {
       Promise.all(this.#services.map((service) => service.stop())),
       setTimeoutAsync(SERVICE_STOP_MS_MAX),
     ]);
+    await Promise.race([this.#store?.close(), setTimeoutAsync(SERVICE_STOP_MS_MAX)]);
     this.#server.closeIdle();
     await Promise.race([this.#telemetry.stop(), setTimeoutAsync(SERVICE_STOP_MS_MAX)]);
     this.#stopTls();
@@ -166,6 +171,7 @@ interface Parts {
   readonly deliveries: Deliveries;
   readonly services: readonly Service[];
   readonly telemetry: Telemetry;
+  readonly store: Store | undefined;
   readonly stopTls: () => void;
 }
 
@@ -193,9 +199,11 @@ async function assemble(options: RelayOptions): Promise<Parts> {
   const pinnedBytes = (): number => services.reduce((sum, service) => sum + service.pinnedBytes, 0);
   const limiter = makeLimiter(limits, clock, pinnedBytes);
   const deliveries = new Deliveries({ clock, turnBytesMax: limits.turnBytesMax, ...deadlineOf(limits) });
-  const shared = { version: VERSION, config, clock, log, limiter, deliveries };
+  const unkept = { version: VERSION, config, clock, log, limiter, deliveries };
+  const store = await openStore(unkept);
+  const shared = { ...unkept, store };
   // with nothing configured, flags: their environments may come later
-  if (config.flags.sources.length > 0 || !config.decisions.enabled) services.push(new FlagsService(shared));
+  if (hasFlags(config) || !config.decisions.enabled) services.push(await FlagsService.open(shared));
   if (config.decisions.enabled) services.push(await DecisionsService.open(shared));
   const health = healthRoutes({
     ready: () => services.every(({ ready }) => ready),
@@ -206,7 +214,11 @@ async function assemble(options: RelayOptions): Promise<Parts> {
   const { server, stopTls } = await makeServer(config, clock, log, routes);
   const activeRequests = (): number => server.activeRequests;
   const telemetry = new Telemetry({ ...shared, services, activeRequests, routes: health });
-  return { config, log, server, limiter, deliveries, services, telemetry, stopTls };
+  return { config, log, server, limiter, deliveries, services, telemetry, store, stopTls };
+}
+
+function hasFlags({ flags, environments, autoConfig }: Config): boolean {
+  return flags.sources.length > 0 || environments.length > 0 || autoConfig !== undefined;
 }
 
 /** Without a floor a reader is never too slow; without limits nobody looks. */

@@ -7,7 +7,7 @@ import type { DecisionFigures } from '../observability/index.ts';
 import { DecisionsFront, type FrontOptions, type Upstream } from '../protocols/crowdsec/index.ts';
 import type { Route } from '../server/index.ts';
 import { type LapiTls, openDecisionFiles, openLapi, Watch } from '../sources/index.ts';
-import { DecisionKeeper, openLmdbStore, type Store } from '../stores/index.ts';
+import { DecisionKeeper, type Store } from '../stores/index.ts';
 import { filesListener, lapiListener, restoredLine } from './decisions-log.ts';
 import { budgetOptions, type Service, type Shared } from './service.ts';
 
@@ -39,7 +39,6 @@ export class DecisionsService implements Service {
   readonly #shared: Shared;
   readonly #ledger: Ledger;
   readonly #keeper: DecisionKeeper | undefined;
-  readonly #store: Store | undefined;
   readonly #front: DecisionsFront;
   readonly #sources: readonly SourceHandle[];
   readonly #keyFile: Watch | undefined;
@@ -50,20 +49,18 @@ export class DecisionsService implements Service {
     this.#shared = shared;
     this.#ledger = parts.ledger;
     this.#keeper = parts.keeper;
-    this.#store = parts.store;
     this.#front = parts.front;
     this.#sources = parts.sources;
     this.#keyFile = watchKeys(shared, parts.front);
     this.routes = parts.front.routes();
   }
 
-  /** Opens the store and reads what it has. Rejects when it cannot be opened, or a certificate cannot be read. */
+  /** Reads what the store has. Rejects when it cannot be read, or a certificate cannot. */
   static async open(shared: Shared): Promise<DecisionsService> {
     const { config } = shared;
     const { decisions } = config;
     const ledger = new Ledger({ sources: decisions.sources.length, refreshMarginMs: REFRESH_POLLS * decisions.pollMs });
-    const store = config.store.type === 'lmdb' ? await openLmdbStore({ path: config.store.path }) : undefined;
-    const keeper = store === undefined ? undefined : await keep(shared, store, ledger);
+    const keeper = shared.store === undefined ? undefined : await keep(shared, shared.store, ledger);
     await forget(ledger, keeper?.restored?.strangers ?? [], decisions.sources.length);
     const views = new Views(ledger, {
       wallNow: Date.now,
@@ -74,7 +71,7 @@ export class DecisionsService implements Service {
     });
     const { sources, upstreams } = await openSources(shared, ledger);
     const front = new DecisionsFront(frontOptions(shared, { ledger, views, upstreams, keeper }));
-    return new DecisionsService(shared, { ledger, keeper, store, front, sources });
+    return new DecisionsService(shared, { ledger, keeper, front, sources });
   }
 
   get pinnedBytes(): number {
@@ -130,7 +127,6 @@ export class DecisionsService implements Service {
     await Promise.all([...this.#sources.map((source) => source.stop()), this.#keyFile?.stop(), this.#ticking]);
     this.#front.close();
     await this.#keeper?.close();
-    await this.#store?.close();
   }
 
   #tickLater(): void {
@@ -156,7 +152,6 @@ function shelfBytes(memoryLimitBytes: number): number {
 interface Parts {
   readonly ledger: Ledger;
   readonly keeper: DecisionKeeper | undefined;
-  readonly store: Store | undefined;
   readonly front: DecisionsFront;
   readonly sources: readonly SourceHandle[];
 }

@@ -1,35 +1,80 @@
-import { type FileSource, type FlagSource, maskKey } from '../config/index.ts';
-import type { Clock } from '../kernel/index.ts';
-import type { EnvironmentFigures, Log } from '../observability/index.ts';
-import { type Environment, type EnvironmentInfo, FlagsFront } from '../protocols/launchdarkly/index.ts';
+import { type EnvironmentConfig, maskKey } from '../config/index.ts';
+import type { EventForwarder } from '../events/index.ts';
+import type { EnvironmentFigures } from '../observability/index.ts';
+import { Outbound } from '../outbound/index.ts';
+import {
+  type Environment,
+  type EnvironmentInfo,
+  type Evaluations,
+  FlagsFront,
+} from '../protocols/launchdarkly/index.ts';
 import type { Route, StatusPath } from '../server/index.ts';
-import { openArchive, openFiles, type SourceEnvironment, type SourceListener } from '../sources/index.ts';
+import { FileEnvironments } from './flags-files.ts';
+import { FlagKeeping } from './flags-keep.ts';
+import { askGoals, evaluationsOf, eventsOf, isOffline } from './flags-parts.ts';
+import { ListedEnvironments } from './flags-listed.ts';
+import { UpstreamEnvironments } from './flags-upstreams.ts';
 import { budgetOptions, type Service, type Shared } from './service.ts';
 
-type FileSourceHandle = ReturnType<typeof openArchive>;
-
-/** Feature flags: the front, and the files that it serves. */
+/** Feature flags: the front, where its environments come from, and what keeps them. */
 export class FlagsService implements Service {
   readonly routes: readonly Route[];
+  readonly #shared: Shared;
   readonly #front: FlagsFront;
-  readonly #sources: readonly FileSourceHandle[];
-  /** Sources that have not been read yet. */
-  readonly #unread: Set<FlagSource>;
+  readonly #keeping: FlagKeeping;
+  readonly #outbound: Outbound;
+  readonly #files: FileEnvironments;
+  readonly #upstreams: UpstreamEnvironments;
+  readonly #listed: ListedEnvironments | undefined;
+  readonly #evaluations: Evaluations;
+  readonly #events: EventForwarder | undefined;
+  /** What has to tell its environments before the list of all is known. */
+  #untold: number;
 
-  constructor(shared: Shared) {
-    const { config, clock, log } = shared;
-    this.#front = frontOf(shared);
-    this.routes = this.#front.routes();
-    this.#unread = new Set(config.flags.sources);
-    this.#sources = config.flags.sources.map((source) => {
-      // its keys are known before its file is read: clients wait for the data, and are not told that they are unknown
-      if (source.type === 'file') this.#front.upsert(infoOf(environmentOfFiles(source)));
-      const onRead = (): void => {
-        this.#unread.delete(source);
-        if (this.#unread.size === 0) this.#front.environmentsKnown();
-      };
-      return openSource(source, clock, listenerFor(this.#front, log, onRead));
+  private constructor(shared: Shared, outbound: Outbound) {
+    const { config } = shared;
+    this.#shared = shared;
+    this.#outbound = outbound;
+    this.#keeping = new FlagKeeping(shared);
+    this.#evaluations = evaluationsOf(shared);
+    this.#events = eventsOf(shared, outbound, (id, key) => this.#front.flagText(id, key));
+    this.#front = frontOf(shared, this.#keeping, {
+      clients: {
+        evaluations: this.#evaluations,
+        bodyBytesMax: config.server.bodyBytesMax,
+        pingJitterMs: config.flags.pingJitterMs,
+        goals: (envId, headers) => askGoals(outbound, config.upstream.clientSideBaseUri, envId, headers),
+      },
+      events: {
+        events: this.#events ?? (isOffline(config) ? 'discard' : undefined),
+        bodyBytesMax: config.events.inboundPayloadBytesMax ?? config.server.bodyBytesMax,
+      },
     });
+    this.routes = this.#front.routes();
+    const onTold = (): void => this.#told();
+    const parts = { shared, front: this.#front, keeping: this.#keeping, outbound };
+    this.#untold = Number(config.flags.sources.length > 0) + Number(config.autoConfig !== undefined);
+    this.#files = new FileEnvironments({ ...parts, onRead: onTold });
+    this.#upstreams = new UpstreamEnvironments(parts);
+    for (const environment of config.environments) this.#upstreams.upsert(relayed(environment));
+    this.#listed =
+      config.autoConfig === undefined
+        ? undefined
+        : new ListedEnvironments({ ...parts, upstreams: this.#upstreams, autoConfig: config.autoConfig, onTold });
+    if (this.#untold === 0 && config.environments.length > 0) this.#front.environmentsKnown();
+  }
+
+  /** Reads the certificates that upstreams are trusted by. Rejects when one cannot be read. */
+  static async open(shared: Shared): Promise<FlagsService> {
+    const { version, config, clock } = shared;
+    const { proxy, caPaths } = config.outbound;
+    const outbound = await Outbound.open({
+      userAgent: `Headgate/${version}`,
+      caPaths,
+      clock,
+      ...(proxy === undefined ? {} : { proxy }),
+    });
+    return new FlagsService(shared, outbound);
   }
 
   get pinnedBytes(): number {
@@ -41,15 +86,17 @@ export class FlagsService implements Service {
   }
 
   get streams(): number {
-    return this.#front.environments().reduce((sum, { streams }) => sum + streams, 0);
+    return this.#front.streams;
   }
 
   status(): { healthy: boolean; members: object } {
+    this.#lookAtDatabases();
     const { environments, healthy } = this.#front.status();
     return { healthy, members: { environments } };
   }
 
   statusAt(path: StatusPath): object | 'unknown' | 'not yet' {
+    this.#lookAtDatabases();
     return this.#front.statusAt(path);
   }
 
@@ -64,12 +111,14 @@ export class FlagsService implements Service {
   }
 
   async start(): Promise<boolean> {
-    await Promise.all(this.#sources.map((source) => source.start()));
-    return this.#unread.size === 0;
+    const first = Promise.all([this.#files.start(), this.#startUpstreams()]);
+    return (await first).every(Boolean);
   }
 
   reload(): void {
-    for (const source of this.#sources) void source.reload();
+    this.#files.reload();
+    this.#listed?.reconnect();
+    this.#upstreams.reconnect();
   }
 
   leave(): void {
@@ -81,11 +130,47 @@ export class FlagsService implements Service {
   }
 
   async stop(): Promise<void> {
-    await Promise.all(this.#sources.map((source) => source.stop()));
+    await Promise.all([this.#files.stop(), this.#listed?.stop(), this.#upstreams.stop()]);
+    await Promise.all([this.#keeping.close(), this.#events?.close(EVENTS_MS_MAX), this.#evaluations.close()]);
+    this.#front.close();
+    this.#outbound.close();
+  }
+
+  /** Whether every environment has data, at the latest when the time for that is over. */
+  async #startUpstreams(): Promise<boolean> {
+    const { clock, config } = this.#shared;
+    const all = (async (): Promise<boolean> => {
+      const listed = (await this.#listed?.start()) ?? true;
+      return (await this.#upstreams.started()) && listed;
+    })();
+    const over = new Promise<boolean>((resolve) => {
+      clock.after(config.flags.initTimeoutMs, () => resolve(this.#front.ready));
+    });
+    const isReady = await Promise.race([all, over]);
+    // whoever ignores connection errors starts with what there is
+    return isReady || config.exit.ignoreConnectionErrors;
+  }
+
+  #told(): void {
+    this.#untold--;
+    if (this.#untold <= 0) this.#front.environmentsKnown();
+  }
+
+  #lookAtDatabases(): void {
+    for (const environment of this.#front.environments()) {
+      environment.dataStore = this.#keeping.statusOf(environment.info.id);
+    }
   }
 }
 
-function frontOf(shared: Shared): FlagsFront {
+/** The last events of a process that ends: what takes longer is given up, and counted. */
+const EVENTS_MS_MAX = 1500;
+
+function frontOf(
+  shared: Shared,
+  keeping: FlagKeeping,
+  more: Pick<ConstructorParameters<typeof FlagsFront>[0], 'clients' | 'events'>,
+): FlagsFront {
   const { limits, flags } = shared.config;
   return new FlagsFront({
     ...budgetOptions(shared),
@@ -93,6 +178,7 @@ function frontOf(shared: Shared): FlagsFront {
     pollWaitMsMax: limits.waitPollMsMax,
     aheadWaitMsMax: flags.aheadWaitMs,
     disconnectedMs: flags.disconnectedStatusMs,
+    credentialLookMs: flags.credentialCleanupMs,
     heartbeatMs: flags.heartbeatMs,
     ...(flags.connectionMsMax === undefined ? {} : { connectionMsMax: flags.connectionMsMax }),
     compression: flags.compression === 'auto',
@@ -101,7 +187,28 @@ function frontOf(shared: Shared): FlagsFront {
     logBytesMax: flags.logBytesMax,
     ...(flags.retryMs === undefined ? {} : { retryMs: flags.retryMs }),
     onPinnedDropped: () => shared.limiter.recheck(),
+    prepare: (id, write) => keeping.prepare(id, write),
+    ...more,
   });
+}
+
+/** An environment of the configuration: its list is known, its data come from upstream. */
+function relayed(environment: EnvironmentConfig): Parameters<UpstreamEnvironments['upsert']>[0] {
+  const { name, sdkKey, mobileKey, envId, projectKey, filterKeys, prefix, tableName } = environment;
+  const { allowedOrigins, allowedHeaders, secureMode, ttlMs } = environment;
+  const info: EnvironmentInfo = {
+    id: envId ?? name,
+    name,
+    sdkKeys: [{ value: sdkKey }],
+    ...(mobileKey === undefined ? {} : { mobileKey }),
+    ...(envId === undefined ? {} : { envId }),
+    ...(projectKey === undefined ? {} : { projKey: projectKey }),
+    ttlMs,
+    secureMode,
+    allowedOrigins,
+    allowedHeaders,
+  };
+  return { info, sdkKey, filterKeys, under: { prefix, tableName } };
 }
 
 /** What environments are called in metrics: as people call them, since their ID is a key of browsers. Each is unique. */
@@ -109,9 +216,10 @@ function labelsOf(environments: readonly Environment[]): Map<string, string> {
   const labels = new Map<string, string>();
   const taken = new Set<string>();
   for (const { info } of environments) {
-    const called = [info.projName, info.envName].filter((part) => part !== undefined && part !== '').join(' ');
-    let label = called === '' ? maskKey(info.name) : called;
-    for (let again = 2; taken.has(label); again++) label = `${called} ${again}`;
+    const called = [info.projName, info.envName, info.filterKey].filter((part) => part !== undefined && part !== '');
+    const own = called.length > 0 ? called.join(' ') : info.name === info.id ? maskKey(info.name) : info.name;
+    let label = own;
+    for (let again = 2; taken.has(label); again++) label = `${own} ${again}`;
     taken.add(label);
     labels.set(info.name, label);
   }
@@ -126,68 +234,5 @@ function figuresOf(environment: Environment, labels: ReadonlyMap<string, string>
     items: data.snapshot().count,
     ageMs: loadedMs === undefined ? undefined : Date.now() - loadedMs,
     streams: environment.streamsBySdk(),
-  };
-}
-
-function openSource(source: FlagSource, clock: Clock, listener: SourceListener): FileSourceHandle {
-  if (source.type === 'archive') {
-    return openArchive({ path: source.path, intervalMs: source.intervalMs, clock, listener });
-  }
-  return openFiles({
-    paths: source.paths,
-    intervalMs: source.intervalMs,
-    environment: environmentOfFiles(source),
-    clock,
-    listener,
-  });
-}
-
-/** Files carry no versions that must be trusted: every change of text raises them. */
-const FILE_VERSIONS = 'effective';
-
-function listenerFor(front: FlagsFront, log: Log, onRead: () => void): SourceListener {
-  return {
-    async upsert(environment, data) {
-      const info = infoOf(environment);
-      const beganMs = performance.now();
-      if (data === undefined) front.upsert(info);
-      else await front.load(info, data, FILE_VERSIONS);
-      const { data: held } = front.upsert(info);
-      const { count, digest, clock } = held.snapshot();
-      log.info(
-        { environment: info.name, items: count, digest, clock, ms: Math.round(performance.now() - beganMs) },
-        'environment loaded',
-      );
-    },
-    async remove(envId) {
-      front.remove(envId);
-      log.info({ environment: envId }, 'environment removed');
-    },
-    failed: (error) => log.error({ code: error.code }, `${error.message}; what was loaded before stays served`),
-    loaded: onRead,
-    unchanged: (path) => log.info({ path }, 'file changed, but its data id and version did not: nothing to do'),
-  };
-}
-
-function infoOf(environment: SourceEnvironment): EnvironmentInfo {
-  const { envId, sdkKey, expiringSdkKey, version: _version, secureMode: _secureMode, ...rest } = environment;
-  // an environment may have no server key: then no server SDK may ask for it, whatever it sends
-  const current = sdkKey === '' ? [] : [{ value: sdkKey }];
-  const expiring =
-    expiringSdkKey === undefined ? [] : [{ value: expiringSdkKey.value, expiresMs: expiringSdkKey.timestampMs }];
-  return { ...rest, id: envId, name: envId, envId, sdkKeys: [...current, ...expiring] };
-}
-
-function environmentOfFiles(source: FileSource): SourceEnvironment {
-  const { name, sdkKey, mobileKey, envId, projectKey, ttlMs, secureMode } = source;
-  return {
-    envId: envId ?? name,
-    sdkKey: sdkKey ?? '',
-    envName: name,
-    ...(mobileKey === undefined ? {} : { mobileKey }),
-    ...(projectKey === undefined ? {} : { projKey: projectKey }),
-    ttlMs,
-    secureMode,
-    version: 1,
   };
 }

@@ -4,6 +4,7 @@ import type { Deliveries } from '../delivery/index.ts';
 import type { Clock } from '../kernel/index.ts';
 import type { Figures, Log } from '../observability/index.ts';
 import type { Route, StatusPath } from '../server/index.ts';
+import type { Store } from '../stores/index.ts';
 
 /** What every service of one relay shares: above all the one budget. */
 export interface Shared {
@@ -14,6 +15,8 @@ export interface Shared {
   readonly log: Log;
   readonly limiter: Limiter;
   readonly deliveries: Deliveries;
+  /** Where what must survive a restart is kept; undefined: nowhere. */
+  readonly store: Store | undefined;
 }
 
 /** What every front is told of the budget, and of how deliveries go out under it. */

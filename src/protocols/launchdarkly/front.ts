@@ -2,10 +2,14 @@ import type { Item } from '../../dataset/index.ts';
 import type { Exchange } from '../../delivery/index.ts';
 import type { Timer } from '../../kernel/index.ts';
 import { clientOf } from './client.ts';
+import { ClientSide } from './clientside/client-side.ts';
+import type { ClientSideOptions } from './clientside/deps.ts';
 import { credentialOf, type EnvironmentInfo } from './credentials.ts';
 import type { FrontOptions } from './deps.ts';
 import { Directory } from './directory.ts';
 import { Environment } from './environment.ts';
+import type { Evaluations } from './evaluation/index.ts';
+import { EventRoutes, type EventRoutesOptions } from './event-routes.ts';
 import { factOf, requested } from './facts.ts';
 import { answerItem, Polls } from './polls.ts';
 import { replyEmpty, replyText } from './replies.ts';
@@ -22,8 +26,21 @@ export interface Route {
   readonly handle: (exchange: Exchange, params: Readonly<Record<string, string>>) => Promise<void> | void;
 }
 
+/** What browsers and phones are served with, as far as the front does not know it. */
+export interface ClientsOptions extends Pick<ClientSideOptions, 'bodyBytesMax' | 'pingJitterMs' | 'goals'> {
+  readonly evaluations: Evaluations;
+}
+
+/** What the front is made of. */
+export interface FlagsFrontOptions extends FrontOptions {
+  /** Absent: flags are not evaluated here, and the routes of browsers and phones are not there. */
+  readonly clients?: ClientsOptions;
+  /** Absent: the routes of events are not there. */
+  readonly events?: Omit<EventRoutesOptions, 'directory'>;
+}
+
 /**
- * The flags front, server side: what LaunchDarkly's server SDKs and PHP ask a relay for.
+ * The flags front: what LaunchDarkly's SDKs ask a relay for, on servers, in browsers and on phones.
  *
  * It knows environments, which a source brings, and answers requests; it knows neither sources nor sockets.
  *
@@ -43,26 +60,25 @@ export interface Route {
  * front.remove('production');
  */
 export class FlagsFront {
-  readonly #options: FrontOptions;
+  readonly #options: FlagsFrontOptions;
   readonly #streams: Streams;
   readonly #polls: Polls;
   readonly #directory: Directory;
+  readonly #clients: ClientSide | undefined;
   #lookTimer: Timer | undefined;
   #leaving = false;
 
-  constructor(options: FrontOptions) {
+  constructor(options: FlagsFrontOptions) {
     this.#options = options;
     this.#streams = new Streams(options);
     this.#polls = new Polls(options);
     this.#directory = new Directory({
       clock: options.clock,
-      make: (info) =>
-        new Environment(info, options, {
-          refresh: (client) => void this.#streams.refresh(client),
-          catchUp: (client, offset) => void this.#streams.follow(client, offset),
-        }),
+      make: (info) => this.#make(info),
       onRevoked: () => this.endRevoked(),
     });
+    const { clients } = options;
+    this.#clients = clients && new ClientSide({ ...clients, front: options, directory: this.#directory });
     this.#lookLater();
   }
 
@@ -81,6 +97,7 @@ export class FlagsFront {
     for (const environment of this.environments()) {
       environment.endStreams(({ credential }) => !this.#directory.leadsTo(environment, 'server', credential));
     }
+    this.#clients?.endRevoked();
   }
 
   /** Every environment, in the order in which they came. */
@@ -104,7 +121,10 @@ export class FlagsFront {
 
   /** Forgets an environment and closes its streams. */
   remove(id: string): void {
-    this.#directory.remove(id)?.close();
+    const environment = this.#directory.remove(id);
+    if (environment === undefined) return;
+    this.#options.clients?.evaluations.detach(id);
+    environment.close();
   }
 
   /** From here on new clients should go elsewhere. Those that come all the same are served. */
@@ -154,6 +174,26 @@ export class FlagsFront {
     return { nowMs: Date.now(), disconnectedMs: this.#options.disconnectedMs };
   }
 
+  /** A flag as its source has it. */
+  flagText(environmentId: string, key: string): string | undefined {
+    return this.#directory.get(environmentId)?.data.snapshot().get(KIND_FLAG, key)?.text;
+  }
+
+  /** Open streams. */
+  get streams(): number {
+    const ofServers = this.environments().reduce((sum, { streams }) => sum + streams, 0);
+    return ofServers + (this.#clients?.streams ?? 0);
+  }
+
+  #make(info: EnvironmentInfo): Environment {
+    const environment = new Environment(info, this.#options, {
+      refresh: (client) => void this.#streams.refresh(client),
+      catchUp: (client, offset) => void this.#streams.follow(client, offset),
+    });
+    this.#options.clients?.evaluations.attach(info.id, environment.data);
+    return environment;
+  }
+
   /** The paths of this front. */
   routes(): readonly Route[] {
     const stream = (path: string, feed: 'all' | 'flags' | 'objects'): Route => ({
@@ -181,7 +221,14 @@ export class FlagsFront {
       poll('/sdk/poll', OBJECTS_POLL),
       item('/sdk/flags', KIND_FLAG),
       item('/sdk/segments', KIND_SEGMENT),
+      ...(this.#clients?.routes() ?? []),
+      ...this.#eventRoutes(),
     ];
+  }
+
+  #eventRoutes(): readonly Route[] {
+    const { events } = this.#options;
+    return events === undefined ? [] : new EventRoutes({ ...events, directory: this.#directory }).routes();
   }
 
   /** Bytes of pages that only deliveries keep alive. */
@@ -199,7 +246,8 @@ export class FlagsFront {
 
   /** Closes every stream, spread over `overMs` milliseconds. */
   async closeStreams(overMs: number): Promise<void> {
-    await Promise.all(this.environments().map((environment) => environment.closeStreams(overMs)));
+    const ofServers = this.environments().map((environment) => environment.closeStreams(overMs));
+    await Promise.all([...ofServers, this.#clients?.closeStreams(overMs)]);
   }
 
   /** Finds the environment of the credential, or says why there is none. */

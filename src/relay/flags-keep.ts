@@ -1,0 +1,156 @@
+import type { RedisConfig } from '../config/index.ts';
+import type { PendingWrite } from '../dataset/index.ts';
+import { messageOf } from '../kernel/index.ts';
+import type { DataStoreState, DigestOrder, Environment, EnvironmentInfo } from '../protocols/launchdarkly/index.ts';
+import { type FlagKeep, FlagKeeper, openRedisFlags, type RedisOptions } from '../stores/index.ts';
+import type { Shared } from './service.ts';
+
+/** What an environment is kept under in a database. */
+export interface KeptUnder {
+  readonly prefix: string | undefined;
+  readonly tableName: string | undefined;
+}
+
+/** What keeps one environment. */
+interface Kept {
+  readonly keep: FlagKeep;
+  readonly order: DigestOrder | undefined;
+  readonly status: (() => DataStoreState) | undefined;
+  /** What was kept is put back once, before anything newer is taken. */
+  restored: Promise<string | undefined> | undefined;
+}
+
+/** Small records beside the data: the list of environments. */
+export interface KeptRecord {
+  load(): Promise<Uint8Array | undefined>;
+  save(bytes: Uint8Array): Promise<void>;
+}
+
+/**
+ * What keeps flags: the vendor's layout in Redis where one is set, so that SDKs and other replicas read it; else the store
+ * of our own; else nothing.
+ */
+export class FlagKeeping {
+  readonly #shared: Shared;
+  readonly #keeper: FlagKeeper | undefined;
+  readonly #kept = new Map<string, Kept>();
+
+  constructor(shared: Shared) {
+    this.#shared = shared;
+    const { store, clock, log } = shared;
+    if (store === undefined) return;
+    this.#keeper = new FlagKeeper({
+      store,
+      clock,
+      onFailure: (error) => log.error({ code: error.code }, `${error.message}; flags are served all the same`),
+      onRecovery: () => log.info({}, 'store can be written again, and has every flag'),
+    });
+  }
+
+  /** From here on an environment is kept. Idempotent. */
+  open(info: EnvironmentInfo, under: KeptUnder): void {
+    if (this.#kept.has(info.id)) return;
+    const kept = this.#openRedis(info, under) ?? this.#openStore(info.id);
+    if (kept !== undefined) this.#kept.set(info.id, kept);
+  }
+
+  /** For data sets: resolves when a write is kept. */
+  prepare(id: string, write: PendingWrite): Promise<void> {
+    return this.#kept.get(id)?.keep.prepare(write) ?? Promise.resolve();
+  }
+
+  /** The source says that what was last written is all there is, under this selector of its own. */
+  committed(id: string, state: string | undefined): void {
+    this.#kept.get(id)?.keep.committed(state);
+  }
+
+  /**
+   * Puts back what was kept of an environment that has no data yet. Answers the source's selector for it; whatever goes
+   * wrong is told, and the environment begins with nothing.
+   */
+  restore(environment: Environment): Promise<string | undefined> {
+    const kept = this.#kept.get(environment.info.id);
+    if (kept === undefined) return Promise.resolve(undefined);
+    environment.order = kept.order;
+    kept.restored ??= this.#restore(environment, kept.keep);
+    return kept.restored;
+  }
+
+  /** How it is with the database of an environment, where there is one. */
+  statusOf(id: string): DataStoreState | undefined {
+    return this.#kept.get(id)?.status?.();
+  }
+
+  /** A record of this name in the store of our own; undefined where there is none. */
+  record(name: string): KeptRecord | undefined {
+    return this.#keeper?.record(name);
+  }
+
+  /** Forgets an environment that is no more. What stands in a shared database stays: it may be another's. */
+  async remove(id: string): Promise<void> {
+    const kept = this.#kept.get(id);
+    this.#kept.delete(id);
+    await kept?.keep.close();
+    await this.#keeper?.remove(id);
+  }
+
+  /** Keeps what is not kept yet. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#kept.values()].map(({ keep }) => keep.close()));
+  }
+
+  async #restore(environment: Environment, keep: FlagKeep): Promise<string | undefined> {
+    const { log } = this.#shared;
+    const { name } = environment.info;
+    try {
+      const beganMs = performance.now();
+      const found = await keep.restore();
+      if (found === undefined || environment.data.ready) return undefined;
+      await environment.restore(found, found.savedMs);
+      const { count, digest } = environment.data.snapshot();
+      const ageSeconds = Math.max(0, Math.round((Date.now() - found.savedMs) / 1000));
+      log.info(
+        { environment: name, items: count, digest, changes: found.log.length, ageSeconds, ms: elapsed(beganMs) },
+        'environment restored: its last good data are served until its source has told newer ones',
+      );
+      return found.state;
+    } catch (error) {
+      log.error({ environment: name, err: error }, `${messageOf(error)}; it begins without data`);
+      return undefined;
+    }
+  }
+
+  #openStore(id: string): Kept | undefined {
+    const keep = this.#keeper?.keep(id);
+    return keep && { keep, order: undefined, status: undefined, restored: undefined };
+  }
+
+  #openRedis({ name, filterKey }: EnvironmentInfo, under: KeptUnder): Kept | undefined {
+    const { redis } = this.#shared.config;
+    if (redis === undefined) return undefined;
+    const whole = under.prefix ?? redis.prefix;
+    // filtered data are a data set of their own
+    const prefix = filterKey === undefined ? whole : `${whole}.${filterKey}`;
+    const flags = openRedisFlags({ ...redisOptions(this.#shared, redis, name), prefix });
+    return { keep: flags, order: flags.order, status: () => flags.status, restored: undefined };
+  }
+}
+
+/** How to reach the database, and what is said when it is away: `what` is in the lines of the log. */
+export function redisOptions(
+  { clock, log }: Pick<Shared, 'clock' | 'log'>,
+  redis: RedisConfig,
+  what: string,
+): RedisOptions {
+  const { prefix: _prefix, ...connection } = redis;
+  return {
+    ...connection,
+    clock,
+    onFailure: (error) => log.error({ what, code: error.code }, `${error.message}; flags are served all the same`),
+    onRecovery: () => log.info({ what }, 'Redis can be written again, and has everything'),
+  };
+}
+
+function elapsed(sinceMs: number): number {
+  return Math.round(performance.now() - sinceMs);
+}

@@ -99,7 +99,7 @@ export class Connection implements UpstreamSink {
         await listener.replace(watched, state);
       } catch (thrown) {
         // why the items ended says more than what the listener made of it
-        throw coded(this.#name, failure ?? thrown);
+        throw failure ?? thrown;
       }
       if (failure !== undefined) throw coded(this.#name, failure);
       memory.state = state;
@@ -244,11 +244,12 @@ export class Connection implements UpstreamSink {
   }
 
   /** Says what went wrong. Answers how long to wait. */
-  #failed(thrown: unknown, endedMs: number): number {
+  #failed(cause: unknown, endedMs: number): number {
     const { upstream, memory, status } = this.#options;
+    const thrown = this.#describe(cause);
     const refused = refusalOf(thrown);
     if (refused !== undefined) upstream.listener.refused?.(refused);
-    else upstream.listener.failed?.(this.#describe(thrown));
+    else upstream.listener.failed?.(coded(this.#name, thrown));
     if (this.#retired) return 0;
     const without = memory.delivered ? 'INTERRUPTED' : 'INITIALIZING';
     const stands = this.#polling && refused === undefined ? 'VALID' : without;
@@ -257,8 +258,9 @@ export class Connection implements UpstreamSink {
     return refused === undefined ? this.#backoff.failed() : this.#refusals.failed();
   }
 
-  #describe(thrown: unknown): HeadgateError {
-    if (!(thrown instanceof OtherProtocol)) return coded(this.#name, thrown);
+  /** A failure as it is told. */
+  #describe(thrown: unknown): unknown {
+    if (!(thrown instanceof OtherProtocol)) return thrown;
     return new StatusError(this.#name, this.#options.upstream.streamUri, 404);
   }
 
@@ -272,7 +274,7 @@ export class Connection implements UpstreamSink {
       await this.#withTurn(() => this.#attempt(() => this.#pollDelivers()).poll());
     } catch (thrown) {
       this.#polling = false;
-      if (!this.#stopped) this.#failed(thrown instanceof OtherProtocol ? this.#describe(thrown) : thrown, 0);
+      if (!this.#stopped) this.#failed(thrown, 0);
     }
   }
 

@@ -33,6 +33,8 @@ export class Envelope {
   #armed = false;
   #inside = false;
   #found = false;
+  /** How much of the rest stood before the member's value. */
+  #beganAt = 0;
 
   /** @param what - what messages call the object. */
   constructor(what: string, member: string) {
@@ -53,9 +55,9 @@ export class Envelope {
     return from < 0 ? undefined : piece.subarray(from, to);
   }
 
-  /** The rest as it is now, while the member's value is being read. Throws HG_SOURCE. */
-  soFar(): Readonly<Record<string, unknown>> {
-    return parseObject(this.#what, `${Buffer.from(this.#rest).toString('utf8')}}`);
+  /** What stood before the member's value, once that has begun. Throws HG_SOURCE. */
+  before(): Readonly<Record<string, unknown>> {
+    return parseObject(this.#what, `${Buffer.from(this.#rest.slice(0, this.#beganAt)).toString('utf8')}}`);
   }
 
   /** The rest, once everything was fed; the member is in it only if its value is neither object nor array. Throws HG_SOURCE. */
@@ -142,6 +144,7 @@ export class Envelope {
   #begin(): void {
     if (this.#found) throw this.failure(`"${this.#member}" must stand once, got it again`);
     this.#rest.push(...STAND_IN);
+    this.#beganAt = this.#rest.length;
     this.#armed = false;
     this.#found = true;
     this.#inside = true;

@@ -53,7 +53,7 @@ export class Fdv1Reader {
       envelope.finish();
       throw refusal(what, '"data" must be an object');
     }
-    if (!isRoot(envelope.soFar()['path'])) return false;
+    if (!isRoot(envelope.before()['path'])) return false;
     await this.#sink.replace(itemsOf(what, this.#rest(envelope, first, pieces)), undefined);
     this.#hasBasis = true;
     return true;

@@ -6,12 +6,16 @@ import { bufferOf, ITEM_EVENT_BYTES_MAX, itemsOf, refusal, textFrom, unwrap } fr
 import type { UpstreamSink } from './upstream-sink.ts';
 
 /** Takes the body of FDv1's `/sdk/latest-all`: everything. */
-export async function takeAll(name: string, reply: OutboundReply, sink: UpstreamSink): Promise<void> {
+export async function takeAll(name: string, reply: Pick<OutboundReply, 'body'>, sink: UpstreamSink): Promise<void> {
   await sink.replace(itemsOf(`the answer to a poll of ${name}`, buffers(reply.body)), undefined);
 }
 
 /** Takes the body of FDv2's `/sdk/poll`: the events of a stream, in one array. Answers whether they made what is held up to date. */
-export async function takeEvents(name: string, reply: OutboundReply, reader: Fdv2Reader): Promise<boolean> {
+export async function takeEvents(
+  name: string,
+  reply: Pick<OutboundReply, 'body'>,
+  reader: Fdv2Reader,
+): Promise<boolean> {
   const what = `the answer to a poll of ${name}`;
   const slices = new Slices();
   let current = false;

@@ -41,6 +41,9 @@ export function beginEvaluationThread(): WorkerThread {
   return new WorkerThread(workerFile());
 }
 
+/** The first thread of a test file waits until its code is compiled, and machines may be busy. */
+export const EVALUATION_TEST_CONFIG: { readonly testTimeout: number } = { testTimeout: 30_000 };
+
 export type Json = Record<string, unknown> & { readonly key: string };
 
 /** A flag that is on and has two values, but for what is given. */

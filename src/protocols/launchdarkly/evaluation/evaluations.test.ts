@@ -1,7 +1,8 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import {
   beginEvaluationThread,
   dataOf,
+  EVALUATION_TEST_CONFIG,
   flagOf,
   gone,
   itemOf,
@@ -11,6 +12,8 @@ import {
 import { systemClock } from '../../../kernel/index.ts';
 import { Evaluations } from './evaluations.ts';
 import type { Evaluated, EvaluationRequest, EvaluationsOptions } from './types.ts';
+
+vi.setConfig(EVALUATION_TEST_CONFIG);
 
 const open: Evaluations[] = [];
 afterEach(() => Promise.all(open.splice(0).map((evaluations) => evaluations.close())));

@@ -1,6 +1,7 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import {
   beginEvaluationThread,
+  EVALUATION_TEST_CONFIG,
   dataOf,
   flagOf,
   type Json,
@@ -10,6 +11,8 @@ import { systemClock } from '../../../kernel/index.ts';
 import { Evaluations } from './evaluations.ts';
 import { evalxMembers, flagEvalMembers } from './text.ts';
 import type { Evaluated, EvaluationAudience } from './types.ts';
+
+vi.setConfig(EVALUATION_TEST_CONFIG);
 
 let evaluations: Evaluations;
 afterEach(() => evaluations.close());

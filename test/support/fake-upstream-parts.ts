@@ -66,16 +66,30 @@ export interface Stream {
   readonly filter: FakeFilter;
   readonly response: ServerResponse;
   readonly gzip: Gzip | undefined;
+  /** What waits until the stream is let go on; undefined: it is not held. */
+  held: string | undefined;
 }
 
 /** Writes to a stream, through its compression. */
-export function write({ gzip, response }: Stream, text: string, written?: () => void): void {
+export function write(stream: Stream, text: string, written?: () => void): void {
+  const { gzip, response } = stream;
+  if (stream.held !== undefined) {
+    stream.held += text;
+    return;
+  }
   if (gzip === undefined) {
     response.write(text, written);
     return;
   }
   gzip.write(text);
   gzip.flush(constants.Z_SYNC_FLUSH, written);
+}
+
+/** Lets a stream go on that is held. */
+export function letGo(stream: Stream): void {
+  const text = stream.held ?? '';
+  stream.held = undefined;
+  write(stream, text);
 }
 
 /** Ends a stream properly. */

@@ -17,6 +17,7 @@ import {
   type FakeFault,
   type FakeRefusal,
   type FakeUpstreamOptions,
+  letGo,
   type Stream,
   type UpstreamRequest,
   write,
@@ -289,7 +290,7 @@ export class FakeUpstream extends Changing {
     return { name: 'put', data: { path: '/', data: { environments: {}, filters: {}, ...this.#autoConfig } } };
   }
 
-  #open(parts: Omit<Stream, 'gzip'>, events: readonly FakeEvent[]): void {
+  #open(parts: Omit<Stream, 'gzip' | 'held'>, events: readonly FakeEvent[]): void {
     const { response } = parts;
     const fault = this.#faults.shift();
     if (fault?.kind === 'stall') return;
@@ -299,7 +300,7 @@ export class FakeUpstream extends Changing {
       ...(gzip === undefined ? {} : { 'content-encoding': 'gzip' }),
     });
     gzip?.pipe(response);
-    const stream: Stream = { ...parts, gzip };
+    const stream: Stream = { ...parts, gzip, held: undefined };
     this.#streams.add(stream);
     response.on('close', () => {
       this.#streams.delete(stream);
@@ -318,16 +319,18 @@ export class FakeUpstream extends Changing {
     write(stream, text.slice(0, fault.bytes), () => {
       if (fault.kind === 'cut') stream.response.socket?.resetAndDestroy();
       else if (fault.kind === 'truncate') endOf(stream);
-      else this.#held.push(() => write(stream, text.slice(fault.bytes)));
       this.changed();
     });
+    if (fault.kind !== 'hold') return;
+    stream.held = text.slice(fault.bytes);
+    this.#held.push(() => letGo(stream));
   }
 
   #poll(seen: UpstreamRequest, response: ServerResponse, etag: string | undefined, body: unknown): void {
     const fault = this.#faults.shift();
     if (fault?.kind === 'stall') return;
     if (etag !== undefined) response.setHeader('etag', etag);
-    if (etag !== undefined && seen.headers['if-none-match'] === etag) {
+    if (fault === undefined && etag !== undefined && seen.headers['if-none-match'] === etag) {
       response.writeHead(304).end();
       return;
     }

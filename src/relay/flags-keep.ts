@@ -2,7 +2,16 @@ import type { RedisConfig } from '../config/index.ts';
 import type { PendingWrite } from '../dataset/index.ts';
 import { messageOf } from '../kernel/index.ts';
 import type { DataStoreState, DigestOrder, Environment, EnvironmentInfo } from '../protocols/launchdarkly/index.ts';
-import { type FlagKeep, FlagKeeper, openRedisFlags, type RedisOptions } from '../stores/index.ts';
+import {
+  type BigSegmentStore,
+  type FlagKeep,
+  FlagKeeper,
+  openRedisBigSegments,
+  openRedisFlags,
+  RedisLink,
+  type RedisOptions,
+} from '../stores/index.ts';
+import { BigSegments } from './flags-segments.ts';
 import type { Shared } from './service.ts';
 
 /** What an environment is kept under in a database. */
@@ -16,6 +25,7 @@ interface Kept {
   readonly keep: FlagKeep;
   readonly order: DigestOrder | undefined;
   readonly status: (() => DataStoreState) | undefined;
+  readonly segments: BigSegments | undefined;
   /** What was kept is put back once, before anything newer is taken. */
   restored: Promise<string | undefined> | undefined;
 }
@@ -33,11 +43,14 @@ export interface KeptRecord {
 export class FlagKeeping {
   readonly #shared: Shared;
   readonly #keeper: FlagKeeper | undefined;
+  /** The connections to Redis, which environments share. */
+  readonly #link: RedisLink | undefined;
   readonly #kept = new Map<string, Kept>();
 
   constructor(shared: Shared) {
     this.#shared = shared;
-    const { store, clock, log } = shared;
+    const { store, clock, log, config } = shared;
+    this.#link = config.redis && new RedisLink(redisOptions(shared, config.redis, 'flags'));
     if (store === undefined) return;
     this.#keeper = new FlagKeeper({
       store,
@@ -76,9 +89,16 @@ export class FlagKeeping {
     return kept.restored;
   }
 
-  /** How it is with the database of an environment, where there is one. */
-  statusOf(id: string): DataStoreState | undefined {
-    return this.#kept.get(id)?.status?.();
+  /** Who is in the big segments of an environment; undefined where nothing keeps them. */
+  bigSegments(id: string): BigSegmentStore | undefined {
+    return this.#kept.get(id)?.segments?.store;
+  }
+
+  /** Writes into an environment how it is with its database, for its status. */
+  tell(environment: Environment): void {
+    const kept = this.#kept.get(environment.info.id);
+    environment.dataStore = kept?.status?.();
+    kept?.segments?.tell(environment);
   }
 
   /** A record of this name in the store of our own; undefined where there is none. */
@@ -90,13 +110,20 @@ export class FlagKeeping {
   async remove(id: string): Promise<void> {
     const kept = this.#kept.get(id);
     this.#kept.delete(id);
+    await kept?.segments?.close();
     await kept?.keep.close();
     await this.#keeper?.remove(id);
   }
 
   /** Keeps what is not kept yet. */
   async close(): Promise<void> {
-    await Promise.all([...this.#kept.values()].map(({ keep }) => keep.close()));
+    await Promise.all(
+      [...this.#kept.values()].map(async ({ keep, segments }) => {
+        await segments?.close();
+        await keep.close();
+      }),
+    );
+    this.#link?.close();
   }
 
   async #restore(environment: Environment, keep: FlagKeep): Promise<string | undefined> {
@@ -122,7 +149,7 @@ export class FlagKeeping {
 
   #openStore(id: string): Kept | undefined {
     const keep = this.#keeper?.keep(id);
-    return keep && { keep, order: undefined, status: undefined, restored: undefined };
+    return keep && { keep, order: undefined, status: undefined, segments: undefined, restored: undefined };
   }
 
   #openRedis({ name, filterKey }: EnvironmentInfo, under: KeptUnder): Kept | undefined {
@@ -131,8 +158,12 @@ export class FlagKeeping {
     const whole = under.prefix ?? redis.prefix;
     // filtered data are a data set of their own
     const prefix = filterKey === undefined ? whole : `${whole}.${filterKey}`;
-    const flags = openRedisFlags({ ...redisOptions(this.#shared, redis, name), prefix });
-    return { keep: flags, order: flags.order, status: () => flags.status, restored: undefined };
+    const link = this.#link;
+    if (link === undefined) return undefined;
+    const options = { ...redisOptions(this.#shared, redis, name), prefix, link };
+    const flags = openRedisFlags(options);
+    const segments = new BigSegments(this.#shared, openRedisBigSegments(options));
+    return { keep: flags, order: flags.order, status: () => flags.status, segments, restored: undefined };
   }
 }
 

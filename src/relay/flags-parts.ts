@@ -4,16 +4,18 @@ import { EventForwarder } from '../events/index.ts';
 import { messageOf } from '../kernel/index.ts';
 import { type Outbound, urlUnder } from '../outbound/index.ts';
 import { Evaluations } from '../protocols/launchdarkly/index.ts';
+import type { FlagKeeping } from './flags-keep.ts';
 import type { Shared } from './service.ts';
 
 /** The evaluator of browsers and phones. Its threads start when one of them first asks. */
-export function evaluationsOf({ config, clock, log }: Shared): Evaluations {
+export function evaluationsOf({ config, clock, log }: Shared, keeping: FlagKeeping): Evaluations {
   const { threads, cacheBytesMax } = config.flags.evaluation;
   return new Evaluations({
     clock,
     // one core is the server's own
     threads: threads === 'auto' ? Math.max(1, availableParallelism() - 1) : threads,
     cacheBytesMax,
+    bigSegments: (environmentId) => keeping.bigSegments(environmentId),
     bigSegmentsStaleMs: config.flags.bigSegments.staleThresholdMs,
     onFailure: (error) => log.error({ err: error }, messageOf(error)),
   });

@@ -36,7 +36,7 @@ export class FlagsService implements Service {
     this.#shared = shared;
     this.#outbound = outbound;
     this.#keeping = new FlagKeeping(shared);
-    this.#evaluations = evaluationsOf(shared);
+    this.#evaluations = evaluationsOf(shared, this.#keeping);
     this.#events = eventsOf(shared, outbound, (id, key) => this.#front.flagText(id, key));
     this.#front = frontOf(shared, this.#keeping, {
       clients: {
@@ -158,7 +158,7 @@ export class FlagsService implements Service {
 
   #lookAtDatabases(): void {
     for (const environment of this.#front.environments()) {
-      environment.dataStore = this.#keeping.statusOf(environment.info.id);
+      this.#keeping.tell(environment);
     }
   }
 }
@@ -178,6 +178,7 @@ function frontOf(
     pollWaitMsMax: limits.waitPollMsMax,
     aheadWaitMsMax: flags.aheadWaitMs,
     disconnectedMs: flags.disconnectedStatusMs,
+    staleAsDegraded: flags.bigSegments.staleAsDegraded,
     credentialLookMs: flags.credentialCleanupMs,
     heartbeatMs: flags.heartbeatMs,
     ...(flags.connectionMsMax === undefined ? {} : { connectionMsMax: flags.connectionMsMax }),

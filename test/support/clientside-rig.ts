@@ -283,6 +283,7 @@ export async function startClientSide(options: RigOptions = {}): Promise<ClientS
     pollWaitMsMax: 1000,
     aheadWaitMsMax: 5000,
     disconnectedMs: 60_000,
+    staleAsDegraded: false,
     heartbeatMs: 180_000,
     compression: true,
     catchUp: 'safe',

@@ -165,6 +165,7 @@ export function fakeFront(limits: Partial<LimiterOptions> = {}, more: Partial<Fr
     pollWaitMsMax: 1000,
     aheadWaitMsMax: 5000,
     disconnectedMs: 60_000,
+    staleAsDegraded: false,
     heartbeatMs: 180_000,
     compression: true,
     catchUp: 'safe',

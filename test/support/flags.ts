@@ -185,6 +185,7 @@ function assemble(
     pollWaitMsMax: isOff ? Number.POSITIVE_INFINITY : (limits.waitMsMax ?? 10_000),
     aheadWaitMsMax: 5000,
     disconnectedMs: 60_000,
+    staleAsDegraded: false,
     heartbeatMs: 180_000,
     compression: true,
     catchUp: 'safe',

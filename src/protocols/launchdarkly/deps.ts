@@ -22,6 +22,8 @@ export interface FrontOptions {
   readonly aheadWaitMsMax: number;
   /** How long a source may be away before its environment is called disconnected, in milliseconds. */
   readonly disconnectedMs: number;
+  /** Whether big segments that are stale count as an environment that is not well. */
+  readonly staleAsDegraded: boolean;
   /** How often streams are looked at whose key has gone meanwhile, in milliseconds; absent: only when a key goes. */
   readonly credentialLookMs?: number;
   readonly heartbeatMs: number;

@@ -17,7 +17,7 @@ import { type CompressedStream, compressedBlock } from './compressed.ts';
 import type { EnvironmentInfo } from './credentials.ts';
 import { factOf, lost } from './facts.ts';
 import { type DigestOrder, positionOf } from './positions.ts';
-import type { ConnectionState, DataStoreState } from './status.ts';
+import type { BigSegmentsState, ConnectionState, DataStoreState } from './status.ts';
 import { spread } from './spread.ts';
 import { ALL_STREAM, FLAGS_STREAM, OBJECTS_STREAM, type StreamView } from './views.ts';
 import { EVENT, KINDS } from './words.ts';
@@ -116,6 +116,8 @@ export class Environment {
   connection: ConnectionState | undefined;
   /** How it is with what keeps its data; undefined: nothing does, or the store is our own. */
   dataStore: DataStoreState | undefined;
+  /** How fresh its big segments are; undefined: it has none. */
+  bigSegments: BigSegmentsState | undefined;
   /** Streams whose first data has not come yet; they are among those that wait. */
   readonly #expecting = new Set<StreamClient>();
   readonly #followers = new Set<Followers>();

@@ -50,7 +50,7 @@ export interface FlagsFrontOptions extends FrontOptions {
  *
  * const front = new FlagsFront({
  *   clock: systemClock, limiter: Limiter.disabled('copies'), deliveries: new Deliveries(), guarded: true, parking: false,
- *   streamWaitMsMax: 10_000, pollWaitMsMax: 1000, aheadWaitMsMax: 5000, disconnectedMs: 60_000, heartbeatMs: 180_000, compression: true,
+ *   streamWaitMsMax: 10_000, pollWaitMsMax: 1000, aheadWaitMsMax: 5000, disconnectedMs: 60_000, staleAsDegraded: false, heartbeatMs: 180_000, compression: true,
  *   catchUp: 'safe', logBatchesMax: 10_000, logBytesMax: 1e8, onPinnedDropped: () => {},
  * });
  * const environment = { id: 'production', name: 'production', sdkKeys: [{ value: 'sdk-1' }], ttlMs: 0 };
@@ -171,7 +171,8 @@ export class FlagsFront {
   }
 
   #statusOptions(): StatusOptions {
-    return { nowMs: Date.now(), disconnectedMs: this.#options.disconnectedMs };
+    const { disconnectedMs, staleAsDegraded } = this.#options;
+    return { nowMs: Date.now(), disconnectedMs, staleAsDegraded };
   }
 
   /** A flag as its source has it. */

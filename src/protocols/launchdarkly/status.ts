@@ -20,12 +20,22 @@ export interface DataStoreState {
   readonly dbTable?: string;
 }
 
+/** How fresh big segments are, in the vendor's words. */
+export interface BigSegmentsState {
+  readonly available: boolean;
+  readonly potentiallyStale: boolean;
+  /** Unix time in milliseconds. */
+  readonly lastSynchronizedOn: number;
+}
+
 /** What decides whether an environment is called well. */
 export interface StatusOptions {
   /** Unix time in milliseconds. */
   readonly nowMs: number;
   /** How long a source may be away before its environment is called disconnected, in milliseconds. */
   readonly disconnectedMs: number;
+  /** Whether big segments that are stale count as an environment that is not well. */
+  readonly staleAsDegraded: boolean;
 }
 
 /** The environments as the vendor's `/status` lists them. Members that an environment does not have are left out. */
@@ -39,6 +49,7 @@ export function statusOf(
   for (const environment of environments) {
     listed[environment.info.name] = environmentStatus(environment, options);
     healthy &&= isConnected(environment, options) && environment.dataStore?.state !== 'INTERRUPTED';
+    if (options.staleAsDegraded) healthy &&= environment.bigSegments?.potentiallyStale !== true;
   }
   return { environments: listed, healthy };
 }
@@ -72,6 +83,7 @@ export function environmentStatus(environment: Environment, options: StatusOptio
             : { kind: lastError.kind, statusCode: lastError.statusCode, time: lastError.timeMs },
       },
       dataStoreStatus: { state: storeState, stateSince: storeSinceMs, ...database },
+      bigSegmentStatus: environment.bigSegments,
     }),
   ) as object;
 }

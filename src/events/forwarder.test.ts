@@ -130,6 +130,16 @@ describe('an events service that is slow or gone', () => {
     expect(noise('quiet')).toBe('accepted');
   });
 
+  it('leaves all environments together no more than all of the room', () => {
+    const { upstream, forwarder } = startForwarder({ bytesMax: 20_000 });
+    upstream.usual = 'waits';
+    const answers = Array.from({ length: 20 }, (_, at) =>
+      forwarder.accept(postOf([randomBytes(1500).toString('hex')], { environmentId: `env-${at}` })),
+    );
+    expect(answers.filter((answer) => answer === 'accepted').length).toBe(6);
+    expect(forwarder.stats().heldBytes).toBeLessThanOrEqual(20_000);
+  });
+
   it('is asked again after 1 s, then with a growing wait, five times, always with the same payload', async () => {
     const { clock, upstream, forwarder } = startForwarder();
     upstream.answers.push('fails', 503, 429, 500, 'fails', 202);
@@ -199,6 +209,33 @@ describe('an events service that is slow or gone', () => {
     expect(forwarder.accept(postOf([custom('b')]))).toBe('accepted');
     await forwarder.flush();
     expect(held(forwarder)?.sent).toMatchObject(tally(1, 1));
+  });
+});
+
+describe('many environments', () => {
+  const all = Array.from({ length: 40 }, (_, at) => ({ environmentId: `env-${at}`, sdkKey: `sdk-${at}` }));
+
+  it('share a bounded number of requests', async () => {
+    const { upstream, forwarder } = startForwarder();
+    upstream.usual = 'waits';
+    for (const from of all) forwarder.accept(postOf([custom('a')], from));
+    const flushed = forwarder.flush();
+    await upstream.until('requests', () => upstream.waiting === 32);
+    await turns(20);
+    expect(upstream.waiting).toBe(32);
+    upstream.usual = 202;
+    upstream.release();
+    await flushed;
+    expect(upstream.posts.length).toBe(40);
+  });
+
+  // Fails when a place is kept while its holder waits to try again.
+  it('do not wait for those whose requests failed', async () => {
+    const { upstream, forwarder } = startForwarder();
+    upstream.usual = 503;
+    for (const from of all) forwarder.accept(postOf([custom('a')], from));
+    void forwarder.flush();
+    await upstream.until('everybody to have tried', () => upstream.posts.length === 40);
   });
 });
 

@@ -2,10 +2,17 @@ import type { Exchange } from '../../delivery/index.ts';
 import { Bodies } from './bodies.ts';
 import { corsHeaders } from './clientside/cors.ts';
 import { credentialOf, type EnvironmentInfo } from './credentials.ts';
-import type { Route } from './front.ts';
 
 type Audience = 'server' | 'mobile' | 'client';
 type Params = Readonly<Record<string, string>>;
+
+/** One path, as the front has them: methods other than those named are answered 405. */
+export interface EventRoute {
+  readonly methods: readonly string[];
+  /** `:name` stands for one segment. */
+  readonly path: string;
+  readonly handle: (exchange: Exchange, params: Params) => Promise<void> | void;
+}
 
 /** Events of one post, for whoever forwards them. */
 export interface PostedEvents {
@@ -119,7 +126,7 @@ export class EventRoutes {
   }
 
   /** The paths of this part of the front. */
-  routes(): readonly Route[] {
+  routes(): readonly EventRoute[] {
     return [
       ...PLACES.map((at) => ({
         methods: at.audience === 'client' ? ['POST', 'OPTIONS'] : ['POST'],

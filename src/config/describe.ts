@@ -35,6 +35,12 @@ function listening({ server, exit }: Config): string[] {
   ];
 }
 
+function exits({ exit }: Config): string[] {
+  if (!exit.onError) return [];
+  const unless = exit.ignoreConnectionErrors ? ', but for a service that cannot be reached' : '';
+  return [`Ends: when something cannot be loaded at start${unless}`];
+}
+
 function telemetry({ admin, otlp, exit }: Config): string[] {
   const lines: string[] = [];
   if (admin.enabled && !exit.always) {
@@ -91,6 +97,7 @@ export function describeConfig(config: Config): string {
     `Limits: ${explainLimits(config.limits, config.machine)}`,
     `  ${formatBytes(config.limits.turnBytesMax)} per turn of the event loop${config.limits.lowWaterMarkBytes === undefined ? '' : `, low-water mark ${formatBytes(config.limits.lowWaterMarkBytes)}`}`,
     ...telemetry(config),
+    ...exits(config),
     `Log: ${config.log.level}, ${config.log.format}`,
     ...off(config),
   ].join('\n');

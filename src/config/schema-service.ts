@@ -25,6 +25,75 @@ const GIB = 1024 * MIB;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
+interface CorsSettings {
+  readonly allowedOrigins?: readonly string[] | undefined;
+  readonly allowedHeaders?: readonly string[] | undefined;
+}
+
+/** An environment, as the file has it. */
+interface EnvironmentSettings extends CorsSettings {
+  readonly sdkKey: string;
+  readonly mobileKey?: string | undefined;
+  readonly envId?: string | undefined;
+  readonly projectKey?: string | undefined;
+  readonly filters?: readonly string[] | undefined;
+  readonly secureMode?: boolean | undefined;
+  readonly ttl?: number | undefined;
+  readonly prefix?: string | undefined;
+  readonly tableName?: string | undefined;
+}
+
+interface AutoConfigSettings extends CorsSettings {
+  readonly key: string;
+  readonly cacheKey?: string | undefined;
+  readonly cacheEncryptionKey?: string | undefined;
+  readonly prefix?: string | undefined;
+  readonly tableName?: string | undefined;
+}
+
+interface UpstreamSettings {
+  readonly streamUri?: string | undefined;
+  readonly baseUri?: string | undefined;
+  readonly clientSideBaseUri?: string | undefined;
+  readonly protocol?: 'auto' | 'fdv1' | 'fdv2' | undefined;
+  readonly disconnectedAfter?: number | undefined;
+}
+
+interface EventsSettings {
+  readonly send?: boolean | undefined;
+  readonly uri?: string | undefined;
+  readonly flushInterval?: number | undefined;
+  readonly capacity?: number | undefined;
+  readonly inlineUsers?: boolean | undefined;
+  readonly maxBodyBytes?: number | undefined;
+  readonly heldBytes?: number | undefined;
+}
+
+/** What the file says of the service, in the `flags` section. */
+export interface ServiceSettings {
+  readonly initTimeout?: number | undefined;
+  readonly credentialCleanup?: number | undefined;
+  readonly pingJitter?: number | undefined;
+  readonly upstream?: UpstreamSettings | undefined;
+  readonly environments?: Readonly<Record<string, EnvironmentSettings>> | undefined;
+  readonly autoConfig?: AutoConfigSettings | undefined;
+  readonly events?: EventsSettings | undefined;
+  readonly evaluation?:
+    | { readonly threads?: number | 'auto' | undefined; readonly cacheBytes?: number | undefined }
+    | undefined;
+  readonly bigSegments?:
+    | { readonly staleAsDegraded?: boolean | undefined; readonly staleThreshold?: number | undefined }
+    | undefined;
+}
+
+/** The `outbound` section, as the file has it. */
+export interface OutboundSettings {
+  readonly proxy?:
+    | { readonly url: string; readonly user?: string | undefined; readonly password?: string | undefined }
+    | undefined;
+  readonly caFiles?: readonly string[] | undefined;
+}
+
 const cors = {
   allowedOrigins: texts('origins that browsers may ask from').optional(),
   allowedHeaders: texts('names of headers that browsers may send').optional(),
@@ -53,7 +122,7 @@ const autoConfig = strict({
 });
 
 /** The parts of the `flags` section that have to do with the vendor's service. */
-export const serviceShape = {
+export const serviceShape: { readonly [Key in keyof ServiceSettings]-?: z.ZodType<ServiceSettings[Key]> } = {
   initTimeout: duration({ min: 0, max: HOUR_MS }).optional(),
   credentialCleanup: duration({ min: 100, max: HOUR_MS }).optional(),
   pingJitter: duration({ min: 0, max: HOUR_MS }).optional(),
@@ -64,10 +133,7 @@ export const serviceShape = {
     protocol: word('auto', 'fdv1', 'fdv2').optional(),
     disconnectedAfter: duration({ min: 0, max: DAY_MS }).optional(),
   }).optional(),
-  environments: z.preprocess(
-    (value) => (value === null ? {} : value),
-    z.record(z.string(), environment).optional(),
-  ) as unknown as z.ZodOptional<z.ZodType<Record<string, z.infer<typeof environment>>>>,
+  environments: z.preprocess((value) => value ?? {}, z.record(z.string(), environment)).optional(),
   autoConfig: autoConfig.optional(),
   events: section({
     send: boolean().optional(),
@@ -86,14 +152,10 @@ export const serviceShape = {
     staleAsDegraded: boolean().optional(),
     staleThreshold: duration({ min: 1000, max: 30 * DAY_MS }).optional(),
   }).optional(),
-} as const;
-
-const serviceSchema = section(serviceShape);
-/** What the file says of the service, in the `flags` section. */
-export type ServiceSettings = z.infer<typeof serviceSchema>;
+};
 
 /** The `outbound` section of our own file. */
-export const outboundSchema = section({
+export const outboundSchema: z.ZodType<OutboundSettings> = section({
   proxy: section({
     url: baseUrl(),
     user: text('the user of the proxy').optional(),
@@ -101,10 +163,7 @@ export const outboundSchema = section({
   }).optional(),
   caFiles: texts('paths of PEM files').optional(),
 });
-/** The `outbound` section, as the file has it. */
-export type OutboundSettings = z.infer<typeof outboundSchema>;
-
-function applyUpstream(settings: NonNullable<ServiceSettings['upstream']>, { upstream, flags }: Mutable<Config>): void {
+function applyUpstream(settings: UpstreamSettings, { upstream, flags }: Mutable<Config>): void {
   const { streamUri, baseUri, clientSideBaseUri } = settings;
   put(upstream, 'streamUri', streamUri);
   // whatever stands for the service stands for all of it, unless it says otherwise
@@ -114,7 +173,7 @@ function applyUpstream(settings: NonNullable<ServiceSettings['upstream']>, { ups
   put(flags, 'disconnectedStatusMs', settings.disconnectedAfter);
 }
 
-function applyEvents(settings: NonNullable<ServiceSettings['events']>, { events }: Mutable<Config>): void {
+function applyEvents(settings: EventsSettings, { events }: Mutable<Config>): void {
   put(events, 'send', settings.send);
   put(events, 'uri', settings.uri);
   put(events, 'flushIntervalMs', settings.flushInterval);
@@ -147,7 +206,7 @@ function applyEnvironments(
 /** The name under which the list of environments is kept by someone who gave it none. */
 const CACHE_NAME = 'auto-config';
 
-function applyAutoConfig(settings: NonNullable<ServiceSettings['autoConfig']>, draft: Mutable<Config>): void {
+function applyAutoConfig(settings: AutoConfigSettings, draft: Mutable<Config>): void {
   const { key, cacheKey, cacheEncryptionKey, prefix, tableName, allowedOrigins, allowedHeaders } = settings;
   draft.autoConfig = {
     key,
@@ -206,7 +265,11 @@ export function applyServiceSettings(
 
 /** What does not go together, and what has no effect. */
 export function* serviceConflicts(flags: ServiceSettings): Generator<SchemaIssue> {
-  const { autoConfig: automatic, events } = flags;
+  const { autoConfig: automatic, environments = {}, events } = flags;
+  for (const name of Object.keys(environments)) {
+    if (name.trim() === '')
+      yield { path: ['flags', 'environments', name], message: 'expected a name for each environment, got nothing' };
+  }
   if (automatic?.cacheKey !== undefined && automatic.cacheEncryptionKey === undefined) {
     yield {
       path: ['flags', 'autoConfig', 'cacheKey'],

@@ -6,6 +6,34 @@ import type { FlagSource, Mutable } from './types.ts';
 
 const DAY_MS = 24 * 3_600_000;
 
+interface SharedSettings {
+  readonly interval?: number | undefined;
+  readonly allowedOrigins?: readonly string[] | undefined;
+  readonly allowedHeaders?: readonly string[] | undefined;
+}
+
+interface ArchiveSettings extends SharedSettings {
+  readonly type: 'archive';
+  readonly path: string;
+  readonly prefix?: string | undefined;
+  readonly tableName?: string | undefined;
+}
+
+interface FileSettings extends SharedSettings {
+  readonly type: 'file';
+  readonly name: string;
+  readonly paths: readonly string[];
+  readonly sdkKey?: string | undefined;
+  readonly mobileKey?: string | undefined;
+  readonly envId?: string | undefined;
+  readonly projectKey?: string | undefined;
+  readonly ttl?: number | undefined;
+  readonly secureMode?: boolean | undefined;
+}
+
+/** A source of flags, as the file has it. */
+export type SourceSettings = ArchiveSettings | FileSettings;
+
 const interval = duration({ min: INTERVAL_MS_MIN, max: DAY_MS }).optional();
 const cors = {
   allowedOrigins: texts('origins that browsers may ask from').optional(),
@@ -13,7 +41,7 @@ const cors = {
 };
 
 /** A source of flags other than the service. */
-export const sourceSchema = z.discriminatedUnion(
+export const sourceSchema: z.ZodType<SourceSettings> = z.discriminatedUnion(
   'type',
   [
     strict({
@@ -40,9 +68,6 @@ export const sourceSchema = z.discriminatedUnion(
   ],
   { error: 'expected archive or file as the type of a source' },
 );
-
-/** A source of flags, as the file has it. */
-export type SourceSettings = z.infer<typeof sourceSchema>;
 
 /** A source with every default filled in. */
 export function sourceOf(settings: SourceSettings): Mutable<FlagSource> {

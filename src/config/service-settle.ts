@@ -17,6 +17,10 @@ function databaseOf({ redis, dynamoDb }: Draft): 'Redis' | 'DynamoDB' | undefine
 /** Where flags are kept when nobody said: in the database, or with our own names in a folder. */
 function settleStore(config: Draft, open: DecisionsDraft, problems: Problems): void {
   const database = databaseOf(config);
+  if (config.store.type === 'redis' && config.redis === undefined) {
+    // the file chose Redis, and a variable another database
+    config.store = config.decisions.enabled ? defaultStore() : { type: 'none', path: '' };
+  }
   const chosen = open.storeAt !== undefined;
   // files are read again after a restart; what the service said can be had from nowhere else while it is down
   if (!chosen && !config.decisions.enabled) {

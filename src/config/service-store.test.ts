@@ -163,3 +163,61 @@ describe('the list of environments', () => {
     ]);
   });
 });
+
+describe('automatic configuration of our own file', () => {
+  it('is completed and outdone by the environment', async () => {
+    const text =
+      'flags: { autoConfig: { key: k, prefix: p, allowedOrigins: [https://a] } }\nstore: { type: lmdb, path: /d }\n';
+    const env = { AUTO_CONFIG_CACHE_KEY: 'c', AUTO_CONFIG_CACHE_ENCRYPTION_KEY: 'e' };
+    expect(configOf(await load('hg.yaml', text, env, true)).autoConfig).toEqual({
+      key: 'k',
+      prefix: 'p',
+      tableName: undefined,
+      allowedOrigins: ['https://a'],
+      allowedHeaders: [],
+      cache: { name: 'c', encryptionKey: 'e' },
+    });
+    expect(configOf(await load('hg.yaml', text, { AUTO_CONFIG_KEY: 'k2' }, true)).autoConfig?.key).toBe('k2');
+  });
+
+  it('is not there without a key, which is told', async () => {
+    const env = { AUTO_CONFIG_CACHE_KEY: 'c', AUTO_CONFIG_CACHE_ENCRYPTION_KEY: 'e', LD_ENV_a: 'k' };
+    expect(complaintsOf(await load('relay.conf', '', env, true))).toEqual([
+      'warning AUTO_CONFIG_CACHE_KEY cacheKey has no effect without key of [AutoConfig] (AUTO_CONFIG_KEY)',
+    ]);
+  });
+});
+
+describe('two databases', () => {
+  it('one of the file and one of the environment: the latter counts', async () => {
+    const env = { USE_DYNAMODB: '1', DYNAMODB_TABLE: 't' };
+    const config = configOf(await load('hg.yaml', `${YAML}store: { type: redis }\n`, env, true));
+    expect(config).toMatchObject({ redis: undefined, dynamoDb: { tableName: 't' }, store: { type: 'none' } });
+  });
+});
+
+describe('our own variables', () => {
+  it('set what the vendor has no name for', async () => {
+    const env = { HEADGATE_UPSTREAM_PROTOCOL: 'fdv1', HEADGATE_EVALUATION_THREADS: '3' };
+    expect(configOf(await load('relay.conf', ONE, env)).flags).toMatchObject({
+      upstreamProtocol: 'fdv1',
+      evaluation: { threads: 3 },
+    });
+    const text = YAML.replace('flags: {', 'flags: { evaluation: { threads: 2 },');
+    expect(configOf(await load('hg.yaml', text, { HEADGATE_EVALUATION_THREADS: 'auto' })).flags).toMatchObject({
+      evaluation: { threads: 'auto' },
+    });
+  });
+
+  it.each(['0', '65', 'many'])('refuse %s threads', async (threads) => {
+    expect(complaintsOf(await load('relay.conf', ONE, { HEADGATE_EVALUATION_THREADS: threads }))).toEqual([
+      `error HEADGATE_EVALUATION_THREADS expected a whole number from 1 to 64, or auto, got "${threads}"`,
+    ]);
+  });
+
+  it('refuse another protocol', async () => {
+    expect(complaintsOf(await load('relay.conf', ONE, { HEADGATE_UPSTREAM_PROTOCOL: 'v3' }))).toEqual([
+      'error HEADGATE_UPSTREAM_PROTOCOL expected one of auto, fdv1, fdv2, got "v3"',
+    ]);
+  });
+});

@@ -1,37 +1,16 @@
 import { INTERVAL_MS_MIN } from './defaults.ts';
 import type { Problems } from './problems.ts';
 import type { ServicePlaces } from './service-draft.ts';
-import { numberOf, type VendorSettings } from './settings.ts';
+import type { VendorSettings } from './settings.ts';
 import type { Config, LimitsSpec, LogLevel, Mutable, TlsVersion } from './types.ts';
 import { formatDuration } from './values.ts';
+import { clamped } from './vendor-bounds.ts';
 import { applyService } from './vendor-service.ts';
 
 /** The vendor's bounds on its own limits. */
 const SLOTS_MAX = 65_536;
 const QUEUE_MAX = 1_000_000;
 const SEND_TIMEOUT_MS_MIN = 5000;
-
-/** Brings a number into bounds, with a warning, as the vendor does; undefined stays undefined. */
-function clamped(
-  settings: VendorSettings,
-  problems: Problems,
-  setting: readonly [section: string, key: string],
-  bounds: { readonly min?: number; readonly max?: number; readonly write?: (value: number) => string },
-): number | undefined {
-  const found = settings.get(...setting);
-  const value = numberOf(found);
-  if (found === undefined || value === undefined) return undefined;
-  const { min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY, write = String } = bounds;
-  const used = Math.min(max, Math.max(min, value));
-  if (used !== value) {
-    const bound = value < min ? 'at least' : 'at most';
-    problems.warn(
-      found.where,
-      `${found.called}: expected ${bound} ${write(used)}, got ${write(value)}; ${write(used)} is used`,
-    );
-  }
-  return used;
-}
 
 function logLevel(text: string | undefined): LogLevel | undefined {
   return text as LogLevel | undefined; // The reader lets no other word through.

@@ -1,10 +1,12 @@
-import { newEnvironment, REDIS_PREFIX } from './defaults.ts';
+import { INTERVAL_MS_MIN, newEnvironment, REDIS_PREFIX } from './defaults.ts';
 import type { Problems } from './problems.ts';
 import { decoded, overTls, parseRedisUrl } from './redis-url.ts';
 import { put } from './schema-parts.ts';
 import type { ServicePlaces } from './service-draft.ts';
 import { flagOf, listOf, numberOf, type SettingGroup, textOf, type VendorSettings } from './settings.ts';
 import type { Config, EnvironmentConfig, LogLevel, Mutable, RedisConfig, RedisTlsConfig } from './types.ts';
+import { formatDuration } from './values.ts';
+import { clamped } from './vendor-bounds.ts';
 
 /** What the vendor took as its base address before; a default in disguise. */
 const OLD_BASE_URI = 'https://app.launchdarkly.com';
@@ -60,10 +62,16 @@ function applyUpstream(settings: VendorSettings, { upstream }: Mutable<Config>, 
   }
 }
 
-function applyEvents(settings: VendorSettings, { events }: Mutable<Config>, places: ServicePlaces): void {
+function applyEvents(
+  settings: VendorSettings,
+  { events }: Mutable<Config>,
+  places: ServicePlaces,
+  problems: Problems,
+): void {
+  const interval = { min: INTERVAL_MS_MIN, write: formatDuration };
   put(events, 'send', settings.flag('Events', 'sendEvents'));
   put(events, 'uri', settings.text('Events', 'eventsUri'));
-  put(events, 'flushIntervalMs', settings.number('Events', 'flushInterval'));
+  put(events, 'flushIntervalMs', clamped(settings, problems, ['Events', 'flushInterval'], interval));
   put(events, 'capacity', settings.number('Events', 'capacity'));
   put(events, 'inlineUsers', settings.flag('Events', 'inlineUsers'));
   put(events, 'inboundPayloadBytesMax', settings.number('Events', 'maxInboundPayloadSize'));
@@ -78,34 +86,55 @@ function applyAutoConfig(
   places: ServicePlaces,
   problems: Problems,
 ): void {
-  const key = settings.text('AutoConfig', 'key');
-  const cacheName = settings.text('AutoConfig', 'cacheKey');
+  const base = draft.autoConfig;
+  const key = settings.text('AutoConfig', 'key') ?? base?.key;
+  const cache = cacheOf(settings, problems) ?? base?.cache;
+  if (key === undefined) {
+    const [lost] = ['cacheKey', 'cacheEncryptionKey'].filter((each) => settings.text('AutoConfig', each) !== undefined);
+    if (lost !== undefined)
+      problems.warn(
+        settings.where('AutoConfig', lost),
+        `${lost} has no effect without key of [AutoConfig] (AUTO_CONFIG_KEY)`,
+      );
+    return;
+  }
+  const texts = (name: string, before: string[] = []): string[] =>
+    settings.get('AutoConfig', name) === undefined ? before : [...settings.list('AutoConfig', name)];
+  for (const [place, name] of [
+    ['autoConfig', 'key'],
+    ['cache', 'cacheKey'],
+  ] as const) {
+    if (settings.text('AutoConfig', name) !== undefined) places.set(place, settings.where('AutoConfig', name));
+  }
+  draft.autoConfig = {
+    key,
+    prefix: settings.text('AutoConfig', 'envDatastorePrefix') ?? base?.prefix,
+    tableName: settings.text('AutoConfig', 'envDatastoreTableName') ?? base?.tableName,
+    allowedOrigins: texts('envAllowedOrigin', base?.allowedOrigins),
+    allowedHeaders: texts('envAllowedHeader', base?.allowedHeaders),
+    cache,
+  };
+}
+
+/** Where the list of environments is kept, when all that it takes is given. */
+function cacheOf(
+  settings: VendorSettings,
+  problems: Problems,
+): { readonly name: string; readonly encryptionKey: string } | undefined {
+  const name = settings.text('AutoConfig', 'cacheKey');
   const encryptionKey = settings.text('AutoConfig', 'cacheEncryptionKey');
-  if (cacheName !== undefined && encryptionKey === undefined) {
+  if (name !== undefined && encryptionKey === undefined) {
     problems.error(
       settings.where('AutoConfig', 'cacheKey'),
       'cacheKey needs cacheEncryptionKey (AUTO_CONFIG_CACHE_ENCRYPTION_KEY) as well, since what is kept has keys in it: set it, or remove cacheKey',
     );
-  } else if (cacheName === undefined && encryptionKey !== undefined) {
+  } else if (name === undefined && encryptionKey !== undefined) {
     problems.warn(
       settings.where('AutoConfig', 'cacheEncryptionKey'),
       'cacheEncryptionKey has no effect without cacheKey (AUTO_CONFIG_CACHE_KEY), the name under which the list is kept',
     );
   }
-  if (key === undefined) return;
-  places.set('autoConfig', settings.where('AutoConfig', 'key'));
-  if (cacheName !== undefined) places.set('cache', settings.where('AutoConfig', 'cacheKey'));
-  draft.autoConfig = {
-    key,
-    prefix: settings.text('AutoConfig', 'envDatastorePrefix') ?? draft.autoConfig?.prefix,
-    tableName: settings.text('AutoConfig', 'envDatastoreTableName') ?? draft.autoConfig?.tableName,
-    allowedOrigins: [...settings.list('AutoConfig', 'envAllowedOrigin')],
-    allowedHeaders: [...settings.list('AutoConfig', 'envAllowedHeader')],
-    cache:
-      cacheName === undefined || encryptionKey === undefined
-        ? draft.autoConfig?.cache
-        : { name: cacheName, encryptionKey },
-  };
+  return name === undefined || encryptionKey === undefined ? undefined : { name, encryptionKey };
 }
 
 /** Whether anything says that Redis is used, and where that stands. */
@@ -209,7 +238,7 @@ export function applyService(
   problems: Problems,
 ): void {
   applyUpstream(settings, draft, places);
-  applyEvents(settings, draft, places);
+  applyEvents(settings, draft, places, problems);
   applyAutoConfig(settings, draft, places, problems);
   applyEnvironments(settings, draft, places);
   applyRedis(settings, draft, places, problems);

@@ -40,16 +40,22 @@ export interface AttemptOptions {
   readonly delivered: () => void;
 }
 
-/** Upstream does not speak the protocol that it was asked in. */
+/** Upstream does not speak the protocol that it was asked in, as far as its answer tells. */
 export class OtherProtocol extends Error {
   /** Whether upstream said so itself, and did not only fail to know an address. */
   readonly certain: boolean;
+  /** What is wrong when the other protocol is not spoken either. */
+  readonly failure: HeadgateError;
 
-  constructor(certain: boolean) {
-    super('it speaks the other protocol');
+  constructor(certain: boolean, failure: HeadgateError) {
+    super(failure.message);
     this.certain = certain;
+    this.failure = failure;
   }
 }
+
+/** Statuses of an address that is not known; a server that takes whatever comes answers 202 to it. */
+const UNKNOWN_ADDRESS: ReadonlySet<number> = new Set([202, 204, 404, 405, 410, 501]);
 
 /** One connection, or one poll. */
 export class Attempt {
@@ -157,27 +163,29 @@ export class Attempt {
   /** Throws unless the answer is what was asked for. */
   #check(reply: OutboundReply, address: URL, contentType: string | undefined): void {
     const { upstream, memory } = this.#options;
-    try {
-      const mayChange = upstream.protocol === 'auto' && !memory.settled;
-      if (mayChange && this.#speaks === 'fdv2' && reply.header('x-ld-fd-fallback')?.toLowerCase() === 'true') {
-        throw new OtherProtocol(true);
-      }
-      if (mayChange && reply.status === 404) throw new OtherProtocol(false);
-      if (reply.status !== 200) throw new StatusError(upstream.name, shown(address), reply.status);
-      const given = reply.header('content-type');
-      if (contentType !== undefined && given?.toLowerCase().startsWith(contentType) !== true) {
-        throw new HeadgateError(
-          'HG_SOURCE',
-          `Cannot follow ${upstream.name} at ${shown(address)}: it must answer with ${contentType}, got ${given ?? 'no type'}`,
-        );
-      }
-    } catch (thrown) {
-      reply.discard();
-      throw thrown;
-    }
+    const failure = this.#failure(reply, address, contentType);
+    const mayChange = upstream.protocol === 'auto' && !memory.settled;
+    const isToldSo = this.#speaks === 'fdv2' && reply.header('x-ld-fd-fallback')?.toLowerCase() === 'true';
+    if (failure !== undefined || (mayChange && isToldSo)) reply.discard();
+    const unknown = new StatusError(upstream.name, shown(address), reply.status);
+    if (mayChange && isToldSo) throw new OtherProtocol(true, failure ?? unknown);
+    if (failure !== undefined && mayChange && UNKNOWN_ADDRESS.has(reply.status))
+      throw new OtherProtocol(false, failure);
+    if (failure !== undefined) throw failure;
     memory.envId = reply.header('x-ld-envid') ?? memory.envId;
     // An address that is there says more than one that is not: from here on a 404 is a fault like others.
     memory.settled = true;
+  }
+
+  #failure(reply: OutboundReply, address: URL, contentType: string | undefined): HeadgateError | undefined {
+    const { name } = this.#options.upstream;
+    if (reply.status !== 200) return new StatusError(name, shown(address), reply.status);
+    const given = reply.header('content-type');
+    if (contentType === undefined || given?.toLowerCase().startsWith(contentType) === true) return undefined;
+    return new HeadgateError(
+      'HG_SOURCE',
+      `Cannot follow ${name} at ${shown(address)}: it must answer with ${contentType}, got ${given ?? 'no type'}`,
+    );
   }
 }
 

@@ -246,7 +246,7 @@ export class Connection implements UpstreamSink {
   /** Says what went wrong. Answers how long to wait. */
   #failed(cause: unknown, endedMs: number): number {
     const { upstream, memory, status } = this.#options;
-    const thrown = this.#describe(cause);
+    const thrown = cause instanceof OtherProtocol ? cause.failure : cause;
     const refused = refusalOf(thrown);
     if (refused !== undefined) upstream.listener.refused?.(refused);
     else upstream.listener.failed?.(coded(this.#name, thrown));
@@ -256,12 +256,6 @@ export class Connection implements UpstreamSink {
     status(refused === undefined ? stands : 'OFF', errorOf(thrown));
     this.#backoff.healthyFor(endedMs);
     return refused === undefined ? this.#backoff.failed() : this.#refusals.failed();
-  }
-
-  /** A failure as it is told. */
-  #describe(thrown: unknown): unknown {
-    if (!(thrown instanceof OtherProtocol)) return thrown;
-    return new StatusError(this.#name, this.#options.upstream.streamUri, 404);
   }
 
   /** Asks by a poll, when the stream has been away for long. */

@@ -1,7 +1,9 @@
-import { clientOf } from '../client.ts';
+import type { Exchange } from '../../../delivery/index.ts';
+import type { ClientInfo } from '../client.ts';
 import type { Environment } from '../environment.ts';
 import { factOf, requested } from '../facts.ts';
 import type { Route } from '../front.ts';
+import { quirksOf } from '../quirks.ts';
 import { spread } from '../spread.ts';
 import { STREAM_HEADERS } from '../words.ts';
 import type { ClientSideOptions } from './deps.ts';
@@ -118,7 +120,7 @@ export class ClientSide {
         const entered = at.enter(exchange, params, directory);
         if (entered === undefined) return undefined;
         const { environment } = entered;
-        const info = clientOf(exchange);
+        const info = clientInfoOf(exchange);
         requested.publish(() => Object.assign(factOf(environment, path, info), { method: exchange.method }));
         return answer({ ...entered, route: path, info }, params);
       },
@@ -160,4 +162,11 @@ export class ClientSide {
     });
     return feeds;
   }
+}
+
+/** A page cannot set its `User-Agent`: its SDK says who it is in a header of its own. */
+function clientInfoOf(exchange: Exchange): ClientInfo {
+  const { remoteAddress } = exchange;
+  const agent = exchange.header('x-launchdarkly-user-agent') ?? exchange.header('user-agent');
+  return { remoteAddress, quirks: quirksOf(agent) };
 }

@@ -83,11 +83,13 @@ export class ClientFeeds {
     const state = this.of(audience);
     if (flags.length > 0) state.expected = { bytes, flags: flags.length };
     const { log } = this.environment.data;
-    if (offset < log.first || offset > log.next) return;
+    // servers see everything, and nobody deletes anything with them
+    if (audience === 'server' || state.visible.isKnown || offset < log.first || offset > log.next) return;
     state.visible.seen(
       flags.map(({ key }) => key),
       offset,
     );
+    // what changed since is not in what was evaluated
     for (let at = offset; at < log.next; at++) {
       const batch = log.at(at);
       if (batch !== undefined) state.visible.changed(batch);

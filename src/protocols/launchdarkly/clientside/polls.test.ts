@@ -334,7 +334,7 @@ describe('the budget', () => {
       requested.listen(({ method, route, sdk }) => facts.push({ method, route, sdk })),
       delivered.listen(({ what, outcome, encoding }) => facts.push({ what, outcome, encoding })),
     ];
-    await one.get(PATH, { 'user-agent': 'JSClient/4.0.0' });
+    await one.get(PATH, { 'user-agent': 'Mozilla/5.0', 'x-launchdarkly-user-agent': 'JSClient/4.0.0' });
     await until('a delivery', () => facts.length === 2);
     for (const stop of stops) stop();
     expect(facts).toEqual([

@@ -246,17 +246,57 @@ describe('a stream of values', () => {
     await last?.reply.whole();
   });
 
-  it('that is over while something is sent to it ends behind that', async () => {
+  it.each(['endStreams', 'closeStreams'] as const)(
+    'that is ended (%s) while a change is evaluated for it ends in good order',
+    async (how) => {
+      const one = await start();
+      const connection = one.connect();
+      const reply = await one.ask(PATH, {}, connection).begun();
+      const stream = new SseReader(reply);
+      await stream.event(4);
+      // it reads on when the change has been evaluated: a reset would take what it has not read with it
+      connection.pause(reply);
+      const release = one.evaluator.hold();
+      await one.apply(put(valued('a', 2, { value: 'two' })));
+      await until('an evaluation', () => one.evaluator.running === 1);
+      if (how === 'endStreams') one.side.endStreams(() => true);
+      else void one.side.closeStreams(0);
+      release();
+      await until('no evaluation', () => one.evaluator.running === 0);
+      await turns(20);
+      connection.resume(reply);
+      expect((await reply.whole()).over).toBe('whole');
+      expect(stream.events.map(({ event }) => event).slice(4)).toEqual(how === 'endStreams' ? [] : ['goodbye']);
+    },
+  );
+
+  it('that is ended while it is sent a copy gets all of it first', async () => {
     const one = await start();
+    await one.load(Array.from({ length: 40 }, (_, at) => valued(`f${at}`, 2, { value: 'x'.repeat(300_000) })));
+    const connection = one.connect();
+    const reply = one.ask(PATH, { bytesMax: 1 }, connection);
+    await reply.until('its first byte', () => reply.bytes > 0);
+    one.side.endStreams(() => true);
+    await one.apply(put(valued('f0', 3, { value: 'late' })));
+    connection.resume(reply);
+    await reply.whole();
+    expect(reply.body).toContain('event: payload-transferred');
+    expect(reply.body).not.toContain('late');
+  });
+
+  it('is sent nothing by an evaluator that is behind what it has', async () => {
+    const one = await start({ clock: new FakeClock() });
+    const before = one.environment.data.snapshot();
+    await one.apply(put(valued('a', 2, { value: 'two' })));
     const stream = await one.stream(PATH);
     await stream.event(4);
-    const release = one.evaluator.hold();
-    await one.apply(put(valued('a', 2, { value: 'two' })));
-    await until('an evaluation', () => one.evaluator.running === 1);
-    one.side.endStreams(() => true);
-    release();
-    await stream.reply.whole();
-    expect(one.side.streams).toBe(0);
+    one.evaluator.snapshot = before;
+    await one.apply(put(valued('a', 3, { value: 'three' })));
+    await one.pass(100, 10);
+    expect(stream.events).toHaveLength(4);
+    one.evaluator.snapshot = undefined;
+    await one.pass(100, 10);
+    expect((await stream.event(5)).json).toMatchObject({ object: { value: 'three' } });
   });
 
   it('is reset by a fault of ours: silence would say that nothing changed', async () => {
@@ -384,6 +424,8 @@ describe('whatever happens', () => {
     const clients = await Promise.all(
       contexts.map(async (context) => ({ context, holder: new Holder(), stream: await one.stream(pathOf(context)) })),
     );
+    const history = [one.environment.data.snapshot()];
+    let at = 0;
     let version = 2;
     for (let step = 0; step < 60; step++) {
       version++;
@@ -401,8 +443,10 @@ describe('whatever happens', () => {
         const flag = one.environment.data.snapshot().get('flags', 'b');
         if (flag !== undefined) await one.apply(put(valued('b', flag.version, { value: `back${version}` })));
       }
-      if (pick(4) === 0) one.evaluator.snapshot = one.environment.data.snapshot();
-      else one.evaluator.snapshot = undefined;
+      // an evaluator that follows the data at a pace of its own, and never goes back
+      history.push(one.environment.data.snapshot());
+      at = Math.max(at, history.length - 1 - pick(4));
+      one.evaluator.snapshot = history[at];
       await turns(pick(6));
       const client = clients[pick(12)];
       if (client === undefined) continue;

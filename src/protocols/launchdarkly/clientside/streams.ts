@@ -244,7 +244,7 @@ export class ValueStreams {
   /** What costs nothing: no slot, but the same watch over whoever does not take it. */
   async #sendFree(feeds: ClientFeeds, stream: ValueStream, encoded: Encoded): Promise<boolean> {
     const { deliveries, guarded } = this.#options.front;
-    feeds.values.take(stream);
+    if (!feeds.values.take(stream)) return false;
     const { channel } = stream;
     const { outcome } = await deliveries.deliver({ channel, source: sourceOf(encoded), guarded });
     feeds.values.rest(stream);
@@ -256,8 +256,8 @@ export class ValueStreams {
     stream: ValueStream,
     { encoded, slot, what }: { encoded: Encoded; slot: Slot; what: 'full' | 'catch-up' },
   ): Promise<boolean> {
+    if (!feeds.values.take(stream)) return false;
     slot.pin(encoded.bytes);
-    feeds.values.take(stream);
     const { outcome } = await sendCharged(this.#options.front, {
       channel: stream.channel,
       source: sourceOf(encoded),

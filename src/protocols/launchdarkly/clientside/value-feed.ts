@@ -16,10 +16,11 @@ export interface ValueStream extends OpenStream {
   revision: string;
   /** Whether somebody is bringing it up to date. */
   running: boolean;
-  /** To be ended as soon as what is under way is sent. */
+  /** Ended, or to be ended as soon as what is under way is sent. */
   over: boolean;
 }
 
+const NO_BYTES = new Uint8Array(0);
 const NOTHING_TO_SAY: LiveLog = { first: 0, next: 0, block: () => undefined };
 const GOODBYE: Block = blockOf(encodeEvent({ event: EVENT.goodbye, data: '{"reason":"restarting","silent":true}' }));
 
@@ -49,6 +50,11 @@ export class ValueFeed {
       clock: front.clock,
       heartbeatMs: front.heartbeatMs,
       ...(front.connectionMsMax === undefined ? {} : { clientMsMax: front.connectionMsMax }),
+      // whoever is evaluating for it finds out: what is written behind the end would turn it into a reset
+      closing: ({ value }) => {
+        value.over = true;
+        return NO_BYTES;
+      },
     });
   }
 
@@ -76,9 +82,11 @@ export class ValueFeed {
     if (stream.over) this.#group.close(stream.channel);
   }
 
-  /** Something is about to be sent to it. */
-  take(stream: ValueStream): void {
+  /** Something is about to be sent to it. False: it has been ended, and nothing may follow. */
+  take(stream: ValueStream): boolean {
+    if (stream.over) return false;
     this.#group.remove(stream.channel);
+    return true;
   }
 
   /** The data are others. */

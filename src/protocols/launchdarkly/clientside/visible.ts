@@ -28,9 +28,13 @@ export class Visible {
     this.#audience = audience;
   }
 
+  /** Whether all that were shown are known, from some offset on. */
+  get isKnown(): boolean {
+    return this.#since !== undefined;
+  }
+
   /** Everything that this audience sees at an offset. */
   seen(keys: Iterable<string>, offset: number): void {
-    if (this.#since !== undefined) return;
     for (const key of keys) this.#keys.add(key);
     this.#since = offset;
   }

@@ -1,3 +1,4 @@
+import { createCipheriv, scryptSync } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { AutoConfigRecord } from '../../test/support/autoconfig-cache.ts';
 import { turns, until } from '../../test/support/conditions.ts';
@@ -43,6 +44,16 @@ describe('Seal', { timeout: SLOW_MS }, () => {
     }
     for (const length of [0, 4, 48, sealed.length - 1])
       expect(await codeOf(sealed.subarray(0, length))).toBe('HG_STORE');
+  });
+
+  // Fails when the associated data are left out on both sides.
+  it('refuses what was made with the same key for another purpose', async () => {
+    const sealed = Buffer.from(await new Seal(SECRET).close(TEXT));
+    const key = scryptSync(SECRET, sealed.subarray(5, 21), 32, { N: 2 ** 15, r: 8, p: 1, maxmem: 2 ** 26 });
+    const cipher = createCipheriv('aes-256-gcm', key, sealed.subarray(21, 33));
+    const text = Buffer.concat([cipher.update(TEXT), cipher.final()]);
+    const other = Buffer.concat([sealed.subarray(0, 33), cipher.getAuthTag(), text]);
+    await expect(new Seal(SECRET).open(other)).rejects.toThrow('another encryption key, or is damaged');
   });
 
   it('says of another format that it is one', async () => {

@@ -114,8 +114,13 @@ describe('openAutoConfig', () => {
     expect(rig.ear.state).toBe('VALID');
     rig.upstream.tellAutoConfig('patch', { path: '/environments/e1', data: autoConfigRep('e1', 2) });
     await rig.ear.heard('e1 v2 [web]');
-    rig.upstream.tellAutoConfig('patch', { path: '/environments/e1', data: { version: 3 } });
-    await rig.ear.heard(failed);
+    // it could be read in between, so that it cannot is news
+    const again = autoConfigRep('e1', 3, { sdkKey: { value: 7 } });
+    rig.upstream.tellAutoConfig('patch', { path: '/environments/e1', data: again });
+    rig.upstream.tellAutoConfig('patch', { path: '/environments/e1', data: again });
+    rig.upstream.tellAutoConfig('patch', { path: '/environments/e2', data: autoConfigRep('e2', 3) });
+    await rig.ear.heard('e2 v3 [web]');
+    expect(rig.ear.take()).toEqual(['e1 v2 [web]', failed, 'e2 v3 [web]']);
   });
 
   it.each([
@@ -219,6 +224,10 @@ describe('openAutoConfig', () => {
       rig.config.reconnect();
       await rig.ear.heard('all from upstream', 2);
       expect(rig.ear.state).toBe('VALID');
+      rig.upstream.refuse(status);
+      rig.config.reconnect();
+      await rig.pass(60_000);
+      await rig.ear.heard('fatal HG_UPSTREAM', 2);
     },
   );
 
@@ -287,6 +296,22 @@ describe('openAutoConfig', () => {
     expect(rig.clock.armed).toBe(0);
     await rig.config.stop();
     await rig.config.start();
+  });
+
+  it('takes nothing of what came with the event at which it was stopped', async () => {
+    const rig = await AutoConfigRig.open({});
+    const put = JSON.stringify({ path: '/', data: autoConfigState(['e1', 1]) });
+    const patch = JSON.stringify({ path: '/environments/e1', data: autoConfigRep('e1', 2) });
+    rig.upstream.fault({ kind: 'text', text: `event: put\ndata: ${put}\n\nevent: patch\ndata: ${patch}\n\n` });
+    const complete = rig.ear.complete.bind(rig.ear);
+    let stopped: Promise<void> | undefined;
+    rig.ear.complete = (from) => {
+      complete(from);
+      stopped = rig.config.stop();
+    };
+    await rig.config.start();
+    await stopped;
+    expect(rig.ear.take()).toEqual(['e1 v1', 'all from upstream']);
   });
 
   it.each([

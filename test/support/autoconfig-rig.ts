@@ -32,10 +32,10 @@ export interface AutoConfigRigOptions {
 /** An automatic configuration in front of a stand-in for upstream, by a clock that stands still. */
 export class AutoConfigRig {
   static readonly #opened: AutoConfigRig[] = [];
-  readonly clock = new TellingClock();
+  readonly clock: TellingClock = new TellingClock();
   /** What the connections go by: their timers are none of the waits between them. */
   readonly wire: TellingClock;
-  readonly ear = new AutoConfigEar();
+  readonly ear: AutoConfigEar = new AutoConfigEar();
   readonly upstream: FakeUpstream;
   readonly outbound: Outbound;
   readonly config: AutoConfig;

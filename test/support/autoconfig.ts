@@ -10,7 +10,7 @@ export class AutoConfigEar extends Changing implements AutoConfigListener {
   readonly told: string[] = [];
   readonly failures: { readonly error: HeadgateError; readonly fatal: boolean }[] = [];
   readonly statuses: Status[] = [];
-  readonly environments = new Map<string, AutoConfigEnvironment>();
+  readonly environments: Map<string, AutoConfigEnvironment> = new Map();
 
   upsert(environment: AutoConfigEnvironment): void {
     const { envId, version, filterKeys } = environment;

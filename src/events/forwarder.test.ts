@@ -236,6 +236,7 @@ describe('many environments', () => {
     for (const from of all) forwarder.accept(postOf([custom('a')], from));
     void forwarder.flush();
     await upstream.until('everybody to have tried', () => upstream.posts.length === 40);
+    expect(new Set(upstream.posts.map(({ headers }) => headers['authorization'])).size).toBe(40);
   });
 });
 

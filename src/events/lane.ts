@@ -90,7 +90,7 @@ export class Lane {
   /** The latest that callers came with: a key that was replaced is not used any more. */
   sdkKey = '';
   path = '';
-  readonly queues = new Map<string, EventQueue>();
+  readonly queues: Map<string, EventQueue> = new Map();
   /** Events that wait. */
   events = 0;
   /** Bytes that are held, on their way included. */

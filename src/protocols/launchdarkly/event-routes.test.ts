@@ -9,6 +9,7 @@ import { FakeClock } from '../../kernel/index.ts';
 import { Outbound } from '../../outbound/index.ts';
 import { Server } from '../../server/index.ts';
 import { EventRoutes, type EventRoutesOptions, type PostedEvents } from './event-routes.ts';
+import { requested } from './facts.ts';
 import { FlagsFront } from './front.ts';
 
 const SDK_KEY = 'sdk-aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee';
@@ -125,6 +126,21 @@ describe('events that are posted', () => {
     expect(Buffer.from(posted[0]?.body ?? []).toString()).toBe(EVENTS);
     expect(posted[0]?.headers).toMatchObject({ 'x-launchdarkly-tags': 't', accept: '*/*' });
     expect(Object.keys(posted[0]?.headers ?? {})).not.toContain('x-other');
+  });
+
+  it('are made known as requests, by the path of their route', async () => {
+    const { url } = await start();
+    const facts: unknown[] = [];
+    stops.push(requested.listen(({ environment, route, method }) => facts.push([environment, route, method])));
+    await post(`${url}/bulk`);
+    await post(`${url}/bulk`, { authorization: 'nope' });
+    await post(`${url}/events/bulk/${ENV_ID}`, {});
+    await fetch(`${url}/a/${ENV_ID}.gif`);
+    expect(facts).toEqual([
+      ['test', '/bulk', 'POST'],
+      ['test', '/events/bulk/:envId', 'POST'],
+      ['test', '/a/:file', 'GET'],
+    ]);
   });
 
   it('are refused without a credential that is known for them', async () => {

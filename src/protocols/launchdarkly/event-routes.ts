@@ -1,7 +1,9 @@
 import type { Exchange } from '../../delivery/index.ts';
 import { Bodies } from './bodies.ts';
+import { clientOf } from './client.ts';
 import { corsHeaders } from './clientside/cors.ts';
 import { credentialOf, type EnvironmentInfo } from './credentials.ts';
+import { factOf, requested } from './facts.ts';
 
 type Audience = 'server' | 'mobile' | 'client';
 type Params = Readonly<Record<string, string>>;
@@ -30,7 +32,7 @@ export interface PostedEvents {
 }
 
 /** Finds the environment of a credential, or says how to refuse. */
-export interface EventDirectory {
+interface EventDirectory {
   find(
     audience: Audience,
     credential: string | undefined,
@@ -190,7 +192,10 @@ export class EventRoutes {
       exchange.reply(found.status, found.text === undefined ? headers : { ...PLAIN, ...headers }, found.text ?? '');
       return undefined;
     }
-    const { info } = found.environment;
+    const { environment } = found;
+    const { info } = environment;
+    const { method } = exchange;
+    requested.publish(() => Object.assign(factOf(environment, at.route, clientOf(exchange)), { method }));
     const cors = isClient ? corsHeaders({ origin: exchange.header('origin'), info, methods }) : {};
     return { info, credential: credential ?? '', cors };
   }

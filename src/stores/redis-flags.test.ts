@@ -145,6 +145,22 @@ describe.skipIf(!redisAvailable())('flags in Redis', () => {
     expect((await server.with((client) => client.hget('env:features', 'x'))) ?? '').toContain('"deleted":true');
   });
 
+  it('of a source that lags behind what was restored take nothing back', async () => {
+    const [one, two] = [replica(), replica()];
+    await one.data.replace([flag('a', 1)]);
+    const first = one.position();
+    await one.data.apply([put(flag('a', 2))]);
+    await two.restore();
+    expect((await two.data.replace([flag('a', 1)])).result).toBe('reset');
+    expect(await field(server, 'a')).toBe(flag('a', 2).text);
+    expect(two.keep.order.isNewer(one.position(), two.position())).toBe(true);
+    expect(two.keep.order.isNewer(first, two.position())).toBe(false);
+    await two.data.apply([put(flag('a', 2))]);
+    await two.data.apply([put(flag('a', 3))]);
+    expect(await field(server, 'a')).toBe(flag('a', 3).text);
+    expect(await length(server)).toBe(3);
+  });
+
   it('that roll back replace everything, once', async () => {
     const [one, two] = [replica(), replica()];
     for (const each of [one, two]) await each.data.replace([flag('a', 5), flag('b', 5)]);

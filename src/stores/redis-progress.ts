@@ -9,7 +9,7 @@ export type Plan =
   | { readonly kind: 'advance'; readonly changes: readonly Change[] }
   /** Others know what we do not, and the other way round: of each item the higher version counts. No place of its own. */
   | { readonly kind: 'merge'; readonly changes: readonly Change[] }
-  /** We come next, with versions that did not rise: everything is replaced, as the vendor's init does. */
+  /** We come next, with versions that did not rise and are none of before: everything is replaced, as by the vendor's init. */
   | { readonly kind: 'replace'; readonly changes: readonly Change[] }
   /** The order does not say how our state and that of Redis lie: every version must be looked at. */
   | { readonly kind: 'survey'; readonly changes: readonly Change[] };
@@ -18,6 +18,8 @@ interface Step {
   readonly digest: string;
   readonly clock: number;
   readonly at: number;
+  /** Nobody can tell from the versions that it is later than the state before. */
+  readonly isReset: boolean;
 }
 
 interface Touch {
@@ -71,7 +73,7 @@ export class Progress {
     this.#isPlaced = place !== undefined;
     this.#touched.clear();
     this.#resetAt = 0;
-    this.#steps = place === undefined ? [{ ...state, at: ++this.#at }] : [];
+    this.#steps = place === undefined ? [{ ...state, at: ++this.#at, isReset: true }] : [];
   }
 
   /** A write. Answers its number. */
@@ -84,8 +86,9 @@ export class Progress {
     if (write.result === 'clock') return at;
     this.#digest = write.digest;
     this.#isPlaced = false;
-    this.#steps.push({ digest: write.digest, clock: write.clock, at });
-    if (write.result !== 'changed') this.#resetAt = at;
+    const isReset = write.result !== 'changed';
+    this.#steps.push({ digest: write.digest, clock: write.clock, at, isReset });
+    if (isReset) this.#resetAt = at;
     if (this.#steps.length > STEPS_MAX) this.lose();
     return at;
   }
@@ -95,7 +98,7 @@ export class Progress {
     this.#place = undefined;
     this.#isPlaced = false;
     if (this.#digest === undefined) return;
-    this.#steps = [{ digest: this.#digest, clock: this.#clock, at: this.#at }];
+    this.#steps = [{ digest: this.#digest, clock: this.#clock, at: this.#at, isReset: true }];
   }
 
   /** What is to be done now. Follows the order as far as it has our states. */
@@ -132,7 +135,9 @@ export class Progress {
       return;
     }
     for (const step of this.#steps) {
-      const found = book.after(this.#place ?? 0)?.find((entry) => entry.digest === step.digest);
+      const later = book.after(this.#place ?? 0)?.find((entry) => entry.digest === step.digest);
+      // a source that rolls back to the versions of a known state is one that lags: it never makes them again
+      const found = later ?? (step.isReset ? book.latest(step.digest) : undefined);
       if (found !== undefined) this.#reach(step.at, found.place);
     }
   }

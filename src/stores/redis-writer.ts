@@ -78,7 +78,8 @@ export class RedisWriter {
 
   /**
    * Compares the versions of everything. When nothing in Redis is above ours, ours are the newer data and fill it; else
-   * only what is above Redis is written.
+   * only what is above Redis is written. An item that is only there was deleted while we were away, or made later than
+   * what we hold: it goes only if something of ours is newer for certain.
    */
   async #surveyed(items: Iterable<Item>, tombstones: Iterable<Tombstone>, changes: readonly Change[]): Promise<Work> {
     const keys = this.#keys;
@@ -99,7 +100,8 @@ export class RedisWriter {
     }
     for (const change of changes) if (change.item === undefined) seen.graves.push(change);
     const live = Array.from(ours.values()).filter(({ item }) => item !== undefined);
-    if (seen.isAbove) {
+    const isBelow = live.some((change) => !seen.held.has(change)) || seen.graves.length > 0;
+    if (seen.isAbove || (seen.strangers.size > 0 && !isBelow)) {
       const above = live.filter((change) => !seen.held.has(change));
       return { kind: 'merge', changes, commands: puts(keys, 'higher', [...above, ...seen.graves]) };
     }

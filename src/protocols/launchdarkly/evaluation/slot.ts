@@ -19,7 +19,7 @@ export interface SlotListener {
 export class Slot {
   readonly feed: Feed;
   /** Environments whose data have changed since it was fed, or are not wanted any more. */
-  readonly stale = new Set<string>();
+  readonly stale: Set<string> = new Set();
   ready = false;
   /** Whether it has answered anything. */
   worked = false;
@@ -39,11 +39,14 @@ export class Slot {
     this.feed = new Feed((message) => {
       if (this.alive) thread.post(message);
     });
+    // somebody waits for it: until it is ready, nothing else might keep the process alive
+    thread.hold(true);
     thread.onMessage((message) => {
       // what a thread said before it was ended may come behind it
       if (!this.alive) return;
       if (message.type === 'ready') {
         this.ready = true;
+        thread.hold(false);
         listener.ready();
       } else if (message.type === 'unreadable') listener.unreadable(message);
       else this.#settle(message);

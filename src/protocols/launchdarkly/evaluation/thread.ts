@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { Worker, type WorkerOptions } from 'node:worker_threads';
+import { Worker } from 'node:worker_threads';
 import { messageOf } from '../../../kernel/index.ts';
 import type { EvaluationThread, FromThread, ToThread } from './types.ts';
 
@@ -22,11 +22,8 @@ export class WorkerThread implements EvaluationThread {
   readonly #worker: Worker;
   #ended = false;
 
-  /** @param options - for a worker that is not JavaScript. */
-  constructor(file: URL, options: WorkerOptions = {}) {
-    this.#worker = new Worker(file, { ...options, resourceLimits: { stackSizeMb: STACK_MB } });
-    // a thread that is idle keeps no process alive
-    this.#worker.unref();
+  constructor(file: URL) {
+    this.#worker = new Worker(file, { resourceLimits: { stackSizeMb: STACK_MB } });
   }
 
   post(message: ToThread): void {
@@ -35,8 +32,6 @@ export class WorkerThread implements EvaluationThread {
 
   onMessage(listener: (message: FromThread) => void): void {
     this.#worker.on('message', listener);
-    // listening refs it
-    this.#worker.unref();
   }
 
   onEnd(listener: (cause: string) => void): void {

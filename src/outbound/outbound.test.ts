@@ -177,6 +177,7 @@ describe('a request', () => {
     stop.abort();
     await expect(headless).rejects.toThrow('it was given up');
     await expect(reply.text(10)).rejects.toThrow('it was given up');
+    await expect(outbound.send({ ...get(base), signal: stop.signal })).rejects.toThrow('it was given up');
     const other = await outbound.send(get(base));
     outbound.close();
     await expect(other.text(10)).rejects.toThrow('it was given up');

@@ -15,7 +15,7 @@ const POLL_SILENCE_MS_MAX = 30_000;
 /** What is known of an environment upstream, whichever connection told it. */
 export interface UpstreamMemory {
   speaks: 'fdv1' | 'fdv2';
-  /** Whether it is certain that the other protocol is not spoken there. */
+  /** Whether it is FDv1 for good: FDv1 was answered, or upstream said so. */
   settled: boolean;
   /** FDv2's selector of what is held. */
   state: string | undefined;
@@ -164,8 +164,9 @@ export class Attempt {
   #check(reply: OutboundReply, address: URL, contentType: string | undefined): void {
     const { upstream, memory } = this.#options;
     const failure = this.#failure(reply, address, contentType);
-    const mayChange = upstream.protocol === 'auto' && !memory.settled;
-    const isToldSo = this.#speaks === 'fdv2' && reply.header('x-ld-fd-fallback')?.toLowerCase() === 'true';
+    const isFdv2 = this.#speaks === 'fdv2';
+    const mayChange = upstream.protocol === 'auto' && (isFdv2 || !memory.settled);
+    const isToldSo = isFdv2 && reply.header('x-ld-fd-fallback')?.toLowerCase() === 'true';
     if (failure !== undefined || (mayChange && isToldSo)) reply.discard();
     const unknown = new StatusError(upstream.name, shown(address), reply.status);
     if (mayChange && isToldSo) throw new OtherProtocol(true, failure ?? unknown);
@@ -173,8 +174,7 @@ export class Attempt {
       throw new OtherProtocol(false, failure);
     if (failure !== undefined) throw failure;
     memory.envId = reply.header('x-ld-envid') ?? memory.envId;
-    // An address that is there says more than one that is not: from here on a 404 is a fault like others.
-    memory.settled = true;
+    if (!isFdv2) memory.settled = true;
   }
 
   #failure(reply: OutboundReply, address: URL, contentType: string | undefined): HeadgateError | undefined {

@@ -238,8 +238,8 @@ export class Connection implements UpstreamSink {
     const wasFdv2 = memory.speaks === 'fdv2';
     memory.speaks = wasFdv2 ? 'fdv1' : 'fdv2';
     memory.settled = certain;
+    // it names what is held to one protocol only
     memory.lastEventId = undefined;
-    if (wasFdv2) memory.state = undefined;
     return wasFdv2;
   }
 

@@ -134,6 +134,12 @@ describe.each(['fdv1', 'fdv2'] as const)('polls in %s', (protocol) => {
     expect(kept.calls[2]).toBe(protocol === 'fdv1' ? 'replace a s' : 'current');
     cloud.drop();
     await kept.until('the loss', () => kept.now === 'INTERRUPTED');
+    expect(cloud.seen(pollPath)).toHaveLength(2);
+    // what the stream told is not what the tag of the last poll stands for
+    cloud.refuse({ status: 503, path });
+    await rig.afterWait(2 * MINUTE);
+    await kept.until('data', () => kept.now === 'VALID');
+    expect(cloud.seen(pollPath)[2]?.headers['if-none-match']).toBeUndefined();
   });
 
   it('that fail too leave what is held', async () => {
@@ -150,6 +156,26 @@ describe.each(['fdv1', 'fdv2'] as const)('polls in %s', (protocol) => {
     await kept.until('two more failures', () => kept.errors.length === failures + 2);
     expect(kept.errors.at(-1)).toMatchObject({ code: 'HG_SOURCE' });
     expect(kept.held.size).toBe(2);
+  });
+
+  it('are newer than the last id of a stream, which is not sent any more', async () => {
+    await using rig = await UpstreamRig.open({ protocol });
+    const { cloud, kept, upstream } = rig;
+    cloud.environment('sdk-fake', TWO).ids = true;
+    await upstream.start();
+    cloud.refuse({ status: 503, path });
+    cloud.drop();
+    await kept.until('the loss', () => kept.now === 'INTERRUPTED');
+    await rig.afterWait(2 * MINUTE);
+    await kept.until('data', () => kept.now === 'VALID');
+    cloud.accept();
+    await rig.afterWait(2000);
+    await cloud.until('a stream', () => cloud.streams() === 1);
+    expect(cloud.seen(path).map(({ headers }) => headers['last-event-id'])).toEqual([
+      undefined,
+      '(p:fake:2)',
+      undefined,
+    ]);
   });
 
   it('that refuse the key turn it off', async () => {

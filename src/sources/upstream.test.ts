@@ -46,7 +46,7 @@ describe.each(['fdv1', 'fdv2'] as const)('an upstream that speaks %s', (protocol
     expect([kept.calls, kept.now]).toEqual([[], 'INITIALIZING']);
     expect(kept.statuses.at(-1)?.lastError?.kind).toBe('NETWORK_ERROR');
     await rig.afterWait(999);
-    expect(cloud.seen(path)).toHaveLength(1);
+    expect(clock.armed).toBe(1);
     clock.advance(1);
     await kept.until('another failure', () => kept.errors.length === 2);
     await rig.afterWait(2000);
@@ -64,7 +64,9 @@ describe.each(['fdv1', 'fdv2'] as const)('an upstream that speaks %s', (protocol
     cloud.refuse({ status: 503, times: 3 });
     await upstream.start();
     for (const [at, ms] of [1000, 2000].entries()) {
-      await rig.afterWait(ms);
+      await rig.afterWait(ms - 1);
+      expect(clock.armed).toBe(1);
+      clock.advance(1);
       await kept.until('another refusal', () => kept.errors.length === at + 2);
     }
     expect(kept.statuses.at(-1)).toMatchObject({
@@ -77,7 +79,7 @@ describe.each(['fdv1', 'fdv2'] as const)('an upstream that speaks %s', (protocol
     cloud.drop();
     await kept.until('the loss', () => kept.now === 'INTERRUPTED');
     await rig.afterWait(7999);
-    expect(cloud.seen(path)).toHaveLength(4);
+    expect(clock.armed).toBe(1);
     clock.advance(1);
     await kept.until('data', () => kept.now === 'VALID');
     clock.advance(60_000);
@@ -94,11 +96,11 @@ describe.each(['fdv1', 'fdv2'] as const)('an upstream that speaks %s', (protocol
     await upstream.start();
     expect([kept.now, kept.refusals]).toEqual(['OFF', [401]]);
     await rig.afterWait(5 * 60_000 - 1);
-    expect(cloud.seen(path)).toHaveLength(1);
+    expect(clock.armed).toBe(1);
     clock.advance(1);
     await kept.until('a second refusal', () => kept.refusals.length === 2);
     await rig.afterWait(5 * 60_000);
-    expect(cloud.seen(path)).toHaveLength(2);
+    expect([clock.armed, cloud.seen(path).length]).toEqual([1, 2]);
     upstream.setKey('sdk-new');
     await kept.until('data', () => kept.now === 'VALID');
     expect(kept.calls).toEqual(['replace a s']);
@@ -186,6 +188,11 @@ describe('a protocol', () => {
     cloud.drop();
     await rig.afterWait(1000);
     await cloud.until('another stream', () => cloud.seen('/all').length === 2);
+    await kept.until('data', () => kept.now === 'VALID');
+    cloud.refuse({ status: 404, path: '/all' });
+    cloud.drop();
+    await rig.afterWait(2000);
+    await kept.until('a refusal', () => kept.statuses.at(-1)?.lastError?.statusCode === 404);
     expect(cloud.seen('/sdk/stream')).toHaveLength(1);
   });
 
@@ -198,6 +205,20 @@ describe('a protocol', () => {
     expect([kept.now, upstream.speaks]).toEqual(['VALID', 'fdv1']);
   });
 
+  it('may become FDv1 later, which is told nothing of what is held', async () => {
+    await using rig = await UpstreamRig.open({});
+    const { cloud, kept, upstream } = rig;
+    cloud.environment('sdk-fake', TWO).ids = true;
+    await upstream.start();
+    cloud.drop();
+    await kept.until('the loss', () => kept.now === 'INTERRUPTED');
+    cloud.protocols = 'fdv1';
+    await rig.afterWait(1000);
+    await kept.until('data', () => kept.now === 'VALID');
+    expect(cloud.seen('/sdk/stream')[1]?.headers['last-event-id']).toBe('(p:fake:2)');
+    expect(cloud.seen('/all')[0]?.headers['last-event-id']).toBeUndefined();
+  });
+
   it('is not settled by two answers of 404, as for a filter that is not there yet', async () => {
     await using rig = await UpstreamRig.open({ filterKey: 'later' });
     const { cloud, kept, upstream } = rig;
@@ -208,6 +229,15 @@ describe('a protocol', () => {
     await rig.afterWait(1000);
     await kept.until('data', () => kept.now === 'VALID');
     expect(upstream.speaks).toBe('fdv2');
+  });
+
+  it('is FDv1 where an address that is not known takes whatever comes', async () => {
+    await using rig = await UpstreamRig.open({});
+    const { cloud, kept, upstream } = rig;
+    cloud.environment('sdk-fake', TWO);
+    cloud.refuse({ status: 202, path: '/sdk/stream' });
+    await upstream.start();
+    expect([kept.now, upstream.speaks]).toEqual(['VALID', 'fdv1']);
   });
 
   it('that is asked for by name is the only one', async () => {
@@ -255,7 +285,13 @@ describe('what is held', () => {
     await rig.afterWait(1000);
     await kept.until('the change', () => kept.calls.length === 2);
     expect(kept.calls[1]).toBe('apply flags/a@2');
-    expect(cloud.seen('/all').map(({ headers }) => headers['last-event-id'])).toEqual([undefined, '(p:fake:2)']);
+    upstream.reconnect();
+    await kept.until('all of it', () => kept.calls.length === 3);
+    expect(cloud.seen('/all').map(({ headers }) => headers['last-event-id'])).toEqual([
+      undefined,
+      '(p:fake:2)',
+      undefined,
+    ]);
   });
 
   it('is not lowered by FDv1, and is by FDv2, which says what counts', async () => {
@@ -270,6 +306,34 @@ describe('what is held', () => {
       await kept.until('the last change', () => kept.held.has('flags/b'));
       expect(kept.versionOf('flags', 'a')).toBe(protocol === 'fdv1' ? 5 : 4);
     }
+  });
+});
+
+describe('a full copy in FDv1', () => {
+  it('is handed over while it comes, each item as soon as it is there', async () => {
+    const seen: string[] = [];
+    await using rig = await UpstreamRig.open({ protocol: 'fdv1' });
+    const { cloud, kept, upstream } = rig;
+    kept.onItem = (item) => seen.push(item.key);
+    cloud.environment('sdk-fake', { flags: [flag('a', 1), flag('b', 1), flag('c', 1)] });
+    cloud.fault({ kind: 'hold', bytes: 90 });
+    const started = upstream.start();
+    await until('the first items', () => seen.length > 0);
+    expect(seen).toEqual(['a']);
+    expect(kept.calls).toEqual([]);
+    cloud.release();
+    await started;
+    expect(kept.calls).toEqual(['replace a b c']);
+  });
+
+  it('that was cut is none, even where the listener takes what there is of it', async () => {
+    await using rig = await UpstreamRig.open({ protocol: 'fdv1' });
+    const { cloud, kept, upstream } = rig;
+    kept.takesParts = true;
+    cloud.environment('sdk-fake', TWO);
+    cloud.fault({ kind: 'truncate', bytes: 100 });
+    await upstream.start();
+    expect([kept.now, kept.statuses.at(-1)?.lastError?.kind]).toEqual(['INITIALIZING', 'NETWORK_ERROR']);
   });
 });
 

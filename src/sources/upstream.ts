@@ -66,7 +66,7 @@ class Follower implements Upstream {
     this.#options = options;
     this.#memory = {
       speaks: options.protocol === 'fdv1' ? 'fdv1' : 'fdv2',
-      settled: options.protocol !== 'auto',
+      settled: false,
       state: options.state,
       lastEventId: undefined,
       etag: undefined,

@@ -26,12 +26,23 @@ export class KeptUpstream extends Changing implements UpstreamListener {
   /** Awaited in each call. */
   gate: Promise<void> = Promise.resolve();
   overlaps = 0;
+  /** Takes what came of a full copy that was cut, which it must not. */
+  takesParts = false;
+  /** Told of each item of a full copy as it comes. */
+  onItem: (item: Item) => void = () => {};
   #running = 0;
 
   async replace(items: AsyncIterable<Item>, state: string | undefined): Promise<void> {
     await this.#alone(async () => {
       const taken: Item[] = [];
-      for await (const item of items) taken.push(item);
+      try {
+        for await (const item of items) {
+          taken.push(item);
+          this.onItem(item);
+        }
+      } catch (thrown) {
+        if (!this.takesParts) throw thrown;
+      }
       await this.gate;
       this.#reject();
       this.held.clear();

@@ -45,8 +45,9 @@ export class FlagsService implements Service {
         pingJitterMs: config.flags.pingJitterMs,
         goals: (envId, headers) => askGoals(outbound, config.upstream.clientSideBaseUri, envId, headers),
       },
+      onRemoved: (id) => this.#events?.forget(id),
       events: {
-        events: this.#events ?? (isOffline(config) ? 'discard' : undefined),
+        events: isOffline(config) ? 'discard' : this.#events,
         bodyBytesMax: config.events.inboundPayloadBytesMax ?? config.server.bodyBytesMax,
       },
     });
@@ -169,7 +170,7 @@ const EVENTS_MS_MAX = 1500;
 function frontOf(
   shared: Shared,
   keeping: FlagKeeping,
-  more: Pick<ConstructorParameters<typeof FlagsFront>[0], 'clients' | 'events'>,
+  more: Pick<ConstructorParameters<typeof FlagsFront>[0], 'clients' | 'events' | 'onRemoved'>,
 ): FlagsFront {
   const { limits, flags } = shared.config;
   return new FlagsFront({

@@ -17,7 +17,7 @@ import { type CompressedStream, compressedBlock } from './compressed.ts';
 import type { EnvironmentInfo } from './credentials.ts';
 import { factOf, lost } from './facts.ts';
 import { type DigestOrder, positionOf } from './positions.ts';
-import type { BigSegmentsState, ConnectionState, DataStoreState } from './status.ts';
+import type { BigSegmentsState, ConnectionState, DataStoreState } from './states.ts';
 import { spread } from './spread.ts';
 import { ALL_STREAM, FLAGS_STREAM, OBJECTS_STREAM, type StreamView } from './views.ts';
 import { EVENT, KINDS } from './words.ts';

@@ -37,6 +37,8 @@ export interface FlagsFrontOptions extends FrontOptions {
   readonly clients?: ClientsOptions;
   /** Absent: the routes of events are not there. */
   readonly events?: Omit<EventRoutesOptions, 'directory'>;
+  /** Told of every environment that is no more. */
+  readonly onRemoved?: (environmentId: string) => void;
 }
 
 /**
@@ -125,6 +127,7 @@ export class FlagsFront {
     if (environment === undefined) return;
     this.#options.clients?.evaluations.detach(id);
     environment.close();
+    this.#options.onRemoved?.(id);
   }
 
   /** From here on new clients should go elsewhere. Those that come all the same are served. */

@@ -5,4 +5,4 @@ export { caughtUp, delivered, failed, lost, refused, requested } from './facts.t
 export { type BigSegmentStore, Evaluations, type EvaluationsStats } from './evaluation/index.ts';
 export { FlagsFront } from './front.ts';
 export type { DigestOrder } from './positions.ts';
-export type { BigSegmentsState, ConnectionState, DataStoreState } from './status.ts';
+export type { BigSegmentsState, ConnectionState, DataStoreState } from './states.ts';

@@ -2,11 +2,10 @@ import type { Exchange } from '../../../delivery/index.ts';
 import type { ClientInfo } from '../client.ts';
 import type { Environment } from '../environment.ts';
 import { factOf, requested } from '../facts.ts';
-import type { Route } from '../front.ts';
 import { quirksOf } from '../quirks.ts';
 import { spread } from '../spread.ts';
 import { STREAM_HEADERS } from '../words.ts';
-import type { ClientSideOptions } from './deps.ts';
+import type { ClientRoute, ClientSideOptions } from './deps.ts';
 import { type DoorKind, doorOf } from './doors.ts';
 import { ClientFeeds } from './feeds.ts';
 import { answerGoals } from './goals.ts';
@@ -38,7 +37,7 @@ export class ClientSide {
   }
 
   /** The paths of this side. */
-  routes(): readonly Route[] {
+  routes(): readonly ClientRoute[] {
     return [
       ...this.#evalx('/sdk/evalx', 'server'),
       ...this.#evalx('/msdk/evalx', 'mobile'),
@@ -86,7 +85,7 @@ export class ClientSide {
   }
 
   /** The eight forms of `evalx`, four with every door. */
-  #evalx(path: string, door: DoorKind): Route[] {
+  #evalx(path: string, door: DoorKind): ClientRoute[] {
     const get: Answer = (asked, { context }) => this.#evaluate(asked, context);
     const report: Answer = (asked) => this.#evaluate(asked, undefined);
     return [
@@ -97,7 +96,7 @@ export class ClientSide {
     ];
   }
 
-  #fdv2(path: string, answer: (asked: Asked, question: Question) => Promise<void>): Route[] {
+  #fdv2(path: string, answer: (asked: Asked, question: Question) => Promise<void>): ClientRoute[] {
     const ask = async (asked: Asked, context: string | undefined): Promise<void> => {
       const question = await questionOf(asked, context, this.#options);
       if (question !== undefined) await answer(asked, question);
@@ -109,7 +108,7 @@ export class ClientSide {
   }
 
   /** Everything that comes to a path goes through its door first. */
-  #route(door: DoorKind, method: string | readonly string[], path: string, answer: Answer): Route {
+  #route(door: DoorKind, method: string | readonly string[], path: string, answer: Answer): ClientRoute {
     const methods = typeof method === 'string' ? [method] : method;
     const { directory } = this.#options;
     const at = doorOf(door, methods);

@@ -1,4 +1,5 @@
 import type { Change } from '../../../dataset/index.ts';
+import type { Exchange } from '../../../delivery/index.ts';
 import type { FrontOptions } from '../deps.ts';
 import type { Directory } from '../directory.ts';
 import type { ParsedContext } from '../evaluation/context.ts';
@@ -36,4 +37,12 @@ export interface ClientSideOptions {
   readonly waitMsMax?: number;
   /** Asks the service for goals; absent: there is no service. A rejection is answered 502. */
   readonly goals?: (envId: string, headers: Readonly<Record<string, string>>) => Promise<GoalsReply>;
+}
+
+/** One path of this side, as the front has them: methods other than those named are answered 405. */
+export interface ClientRoute {
+  readonly methods: readonly string[];
+  /** `:name` stands for one segment. */
+  readonly path: string;
+  readonly handle: (exchange: Exchange, params: Readonly<Record<string, string>>) => Promise<void> | void;
 }

@@ -11,8 +11,11 @@ import {
 } from '../../../../test/support/clientside-rig.ts';
 import { turns, until } from '../../../../test/support/conditions.ts';
 import type { Reply } from '../../../../test/support/connections.ts';
+import { fakeFront, KeptChannel } from '../../../../test/support/flags-fakes.ts';
 import { put } from '../../../../test/support/flags-items.ts';
 import { FakeClock } from '../../../kernel/index.ts';
+import { quirksOf } from '../quirks.ts';
+import { PingFeed } from './pings.ts';
 
 const CONTEXT = { kind: 'user', key: 'me' };
 const B64 = encoded(CONTEXT);
@@ -24,6 +27,14 @@ const HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
   'x-accel-buffering': 'no',
 };
+
+const STREAM = {
+  audience: 'client',
+  credential: ENV_ID,
+  route: '/ping/:envId',
+  info: { remoteAddress: '', quirks: quirksOf(undefined) },
+  openedMs: 0,
+} as const;
 
 let rig: ClientSideRig | undefined;
 afterEach(async () => {
@@ -116,6 +127,17 @@ describe('a ping stream', () => {
     const counts = replies.map(({ body }) => body.length / PING.length);
     expect(counts.filter((count) => count === 3)).toHaveLength(17);
     expect(counts.filter((count) => count === 2)).toHaveLength(15);
+  });
+
+  it('that missed several changes is told once', async () => {
+    const one = await start();
+    const stream = { ...STREAM, environment: one.environment, channel: new KeptChannel() };
+    const feed = new PingFeed(fakeFront(), 0);
+    feed.add(stream.channel, stream, true);
+    for (let change = 0; change < 100; change++) feed.publish();
+    await turns(5);
+    expect(stream.channel.text).toBe(PING.repeat(2));
+    await feed.close(0);
   });
 
   it('ends with its environment, with its key, and when the server goes', async () => {

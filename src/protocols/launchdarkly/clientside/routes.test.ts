@@ -269,6 +269,7 @@ describe('a browser of another origin', () => {
     const more = `${ALLOWED},Authorization,If-None-Match,Last-Event-ID`;
     for (const path of ['/sdk/poll/eval', '/sdk/stream/eval']) {
       const inBody = await ask(path, { method: 'OPTIONS' }).whole();
+      expect(inBody).toMatchObject({ status: 200, body: '' });
       expect(corsOf(inBody)).toEqual(cors('POST,REPORT,OPTIONS', '*', more));
       const inPath = await ask(`${path}/${B64}`, { method: 'OPTIONS', headers: origin }).whole();
       expect(corsOf(inPath)).toEqual(cors('GET,OPTIONS', 'https://app.example.com', more));

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { until } from '../../../../test/support/conditions.ts';
 import {
   beginEvaluationThread,
   dataOf,
@@ -11,7 +12,14 @@ import {
 } from '../../../../test/support/evaluation-kit.ts';
 import { systemClock } from '../../../kernel/index.ts';
 import { Evaluations } from './evaluations.ts';
-import type { Evaluated, EvaluationRequest, EvaluationsOptions } from './types.ts';
+import type {
+  Evaluated,
+  EvaluationRequest,
+  EvaluationsOptions,
+  EvaluationThread,
+  FromThread,
+  ToThread,
+} from './types.ts';
 
 vi.setConfig(EVALUATION_TEST_CONFIG);
 
@@ -52,6 +60,43 @@ const fieldsOf = ({ flags }: Evaluated): Record<string, string> =>
 const ON = '"value":"on","variation":1';
 const OFF = '"value":"off","variation":0';
 
+/** A thread whose answers are kept back until it is opened. */
+class Gate implements EvaluationThread {
+  readonly kept: FromThread[] = [];
+  readonly #thread = beginEvaluationThread();
+  #listener: (message: FromThread) => void = () => {};
+  #opened = false;
+
+  post(message: ToThread): void {
+    this.#thread.post(message);
+  }
+
+  onMessage(listener: (message: FromThread) => void): void {
+    this.#listener = listener;
+    this.#thread.onMessage((message) => {
+      if (this.#opened || message.type === 'ready') listener(message);
+      else this.kept.push(message);
+    });
+  }
+
+  onEnd(listener: (cause: string) => void): void {
+    this.#thread.onEnd(listener);
+  }
+
+  hold(busy: boolean): void {
+    this.#thread.hold(busy);
+  }
+
+  end(): Promise<void> {
+    return this.#thread.end();
+  }
+
+  open(): void {
+    this.#opened = true;
+    for (const message of this.kept.splice(0)) this.#listener(message);
+  }
+}
+
 const rule = (segment: string): object => ({ clauses: [{ attribute: '', op: 'segmentMatch', values: [segment] }] });
 
 describe('threads', () => {
@@ -64,6 +109,18 @@ describe('threads', () => {
     expect(begun()).toBe(0);
     expect(fieldsOf(await ask('me'))).toEqual({ f: ON });
     expect(begun()).toBe(2);
+  });
+
+  it('are not needed where there is no compiled file for them', async () => {
+    const evaluations = new Evaluations({ clock: systemClock, threads: 1, cacheBytesMax: 1e6, onFailure: () => {} });
+    open.push(evaluations);
+    const data = await dataOf([flagOf('f')]);
+    evaluations.attach('a', data);
+    const request = { environmentId: 'a', context: '{"key":"me","kind":"user"}', audience: 'server' } as const;
+    expect(fieldsOf(await evaluations.evaluate({ ...request, withReasons: false }))).toEqual({ f: ON });
+    await data.apply([put('flags', flagOf('f', { version: 2, on: false }))]);
+    const later = await evaluations.evaluate({ ...request, withReasons: true });
+    expect(fieldsOf(later)).toEqual({ f: `${OFF},"reason":{"kind":"OFF"}` });
   });
 
   it('say which state their answers are of', async () => {
@@ -181,13 +238,16 @@ describe('results', () => {
   it('are not shared where anything differs that decides them', async () => {
     const { evaluations, ask } = setUp();
     const hidden = flagOf('h', { clientSide: false, trackEvents: true });
-    const data = await dataOf([flagOf('f', { clientSide: true }), hidden]);
+    const yours = { variations: ['off', 'on', 'yours'], targets: [{ variation: 2, values: ['another'] }] };
+    const data = await dataOf([flagOf('f', { clientSide: true, ...yours }), hidden]);
     evaluations.attach('a', data);
     evaluations.attach('b', await dataOf([flagOf('f', { on: false })]));
     const asked: Partial<EvaluationRequest>[] = [
       {},
       { audience: 'client' },
       { audience: 'mobile', withReasons: true },
+      { audience: 'client', withReasons: true },
+      { context: '{"key":"another","kind":"user"}' },
       { environmentId: 'b' },
       { keys: ['f'] },
     ];
@@ -195,12 +255,37 @@ describe('results', () => {
       Promise.all(asked.map(async (request) => fieldsOf(await ask('me', request))));
     const reason = ',"reason":{"kind":"FALLTHROUGH"}';
     const tracked = `${ON},"trackEvents":true`;
-    const all = [{ f: ON, h: tracked }, { f: ON }, { f: ON + reason, h: tracked + reason }, { f: OFF }, { f: ON }];
+    const all = [
+      { f: ON, h: tracked },
+      { f: ON },
+      { f: ON + reason, h: tracked + reason },
+      { f: ON + reason },
+      { f: `"value":"yours","variation":2`, h: tracked },
+      { f: OFF },
+      { f: ON },
+    ];
     expect(await told()).toEqual(all);
     expect(await told()).toEqual(all);
     expect(evaluations.stats().cacheHits).toBe(asked.length);
     await data.apply([put('flags', flagOf('f', { version: 2, on: false, clientSide: true }))]);
     expect((await told())[1]).toEqual({ f: OFF });
+  });
+
+  it('that are on their way are not shared with those who come when the data have changed', async () => {
+    const gate = new Gate();
+    const { evaluations, ask } = setUp({ beginThread: () => gate });
+    const data = await dataOf([flagOf('f')]);
+    evaluations.attach('a', data);
+    const early = ask('me');
+    await until('an answer on its way', () => gate.kept.length === 1);
+    await data.apply([put('flags', flagOf('f', { version: 2, on: false }))]);
+    const late = ask('me');
+    gate.open();
+    expect(fieldsOf(await early)).toEqual({ f: ON });
+    expect(fieldsOf(await late)).toEqual({ f: OFF });
+    // and what came late is kept for the state that it belongs to
+    expect(fieldsOf(await ask('me'))).toEqual({ f: OFF });
+    expect(evaluations.stats()).toMatchObject({ evaluations: 2, cacheHits: 1 });
   });
 
   it('are given up when nobody waits for them', async () => {

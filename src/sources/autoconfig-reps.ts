@@ -3,7 +3,7 @@ import { Slices } from '../kernel/index.ts';
 import type { SourceEnvironment } from './source.ts';
 
 /** What the automatic configuration is made of, as its paths name it. */
-export type RepKind = 'environments' | 'filters';
+type RepKind = 'environments' | 'filters';
 
 /** An environment as upstream described it. */
 export interface EnvironmentRep {

@@ -82,18 +82,20 @@ const FIELD_VALUE = /^[\x21-\x7e]+$/;
  *
  * @example
  * ```ts no-run
- * const outbound = await Outbound.open({ userAgent: 'Headgate/1.0' });
- * const autoConfig = openAutoConfig({
- *   streamUri: 'https://stream.example', key: 'rel-the-key', outbound, clock: systemClock,
- *   listener: {
- *     upsert: ({ envId, filterKeys }) => console.log('there', envId, filterKeys),
- *     remove: (envId) => console.log('gone', envId),
- *     complete: (from) => console.log('all of it, from', from),
- *     failed: ({ message }) => console.log(message),
- *     status: ({ state }) => console.log(state),
- *   },
- * });
- * await autoConfig.start();
+ * async function follow(outbound: AutoConfigOptions['outbound']): Promise<AutoConfig> {
+ *   const autoConfig = openAutoConfig({
+ *     streamUri: 'https://stream.example', key: 'rel-the-key', outbound, clock: systemClock,
+ *     listener: {
+ *       upsert: ({ envId, filterKeys }) => console.log('there', envId, filterKeys),
+ *       remove: (envId) => console.log('gone', envId),
+ *       complete: (from) => console.log('all of it, from', from),
+ *       failed: ({ message }) => console.log(message),
+ *       status: ({ state }) => console.log(state),
+ *     },
+ *   });
+ *   await autoConfig.start();
+ *   return autoConfig;
+ * }
  * ```
  */
 export function openAutoConfig(options: AutoConfigOptions): AutoConfig {

@@ -191,12 +191,11 @@ describe('the report', () => {
 `;
     expect(middle(await printed('relay.conf', text))).toEqual([
       'Flags:',
-      '  archive /data/flags.tar.gz, looked at every 1s, environments and keys as it says, in the DynamoDB table "flags" under "ld-$CID"',
+      '  archive /data/flags.tar.gz, looked at every 1s, environments and keys as it says, big segments in the DynamoDB table "flags" under "ld-$CID"',
       '  heartbeat every 3m, streams stay open, compression off, catch-up safe',
       '  change log of 10000 batches or 64MiB per environment',
       '  browsers and phones are evaluated for on a thread for each core but one, 32MiB of results kept, pings at once',
       'Big segments: looked up in DynamoDB, where something else must keep them up to date; stale after 5m, which /status shows',
-      "Database: DynamoDB, for flags in the vendor's layout",
     ]);
   });
 

@@ -32,7 +32,7 @@ function keptUnder(
   if (redis !== undefined) return `, in Redis under "${prefix ?? redis.prefix}"`;
   if (dynamoDb === undefined) return '';
   const table = tableName ?? dynamoDb.tableName ?? '';
-  return `, in the DynamoDB table "${table}"${prefix === undefined ? '' : ` under "${prefix}"`}`;
+  return `, big segments in the DynamoDB table "${table}"${prefix === undefined ? '' : ` under "${prefix}"`}`;
 }
 
 function archiveLine(source: ArchiveSource, config: Config): string {
@@ -133,8 +133,9 @@ function outboundLines(config: Config): string[] {
 function bigSegmentLines({ redis, dynamoDb, flags }: Config): string[] {
   if (redis === undefined && dynamoDb === undefined) return [];
   const { staleAsDegraded, staleThresholdMs } = flags.bigSegments;
+  const at = dynamoDb?.url === undefined ? '' : ` at ${withoutUser(dynamoDb.url)}`;
   return [
-    `Big segments: looked up in ${redis === undefined ? 'DynamoDB' : 'Redis'}, where something else must keep them up to date; stale after ${formatDuration(staleThresholdMs)}, ${staleAsDegraded ? 'and then /status says degraded' : 'which /status shows'}`,
+    `Big segments: looked up in ${redis === undefined ? `DynamoDB${at}` : 'Redis'}, where something else must keep them up to date; stale after ${formatDuration(staleThresholdMs)}, ${staleAsDegraded ? 'and then /status says degraded' : 'which /status shows'}`,
   ];
 }
 
@@ -150,7 +151,7 @@ function redisText({ url, username, tls, connectTimeoutMs, readTimeoutMs }: Redi
 
 /** Where decisions and flags are kept, and what of it replicas share. */
 export function describeStore(config: Config): string[] {
-  const { store, redis, dynamoDb, decisions, flags } = config;
+  const { store, redis, decisions, flags } = config;
   const upstream = hasUpstream(config);
   const served = flags.sources.length > 0 || upstream;
   const lines: string[] = [];
@@ -158,11 +159,8 @@ export function describeStore(config: Config): string[] {
     lines.push(
       `Database: ${redisText(redis)}, for flags in the vendor's layout; replicas share them, and the order of changes`,
     );
-  } else if (dynamoDb !== undefined && served) {
-    const url = dynamoDb.url === undefined ? '' : ` at ${withoutUser(dynamoDb.url)}`;
-    lines.push(`Database: DynamoDB${url}, for flags in the vendor's layout`);
   }
-  const flagsToo = served && redis === undefined && dynamoDb === undefined;
+  const flagsToo = served && redis === undefined;
   const what = [
     decisions.enabled ? 'decisions, cursors and good keys' : undefined,
     flagsToo ? 'flags and the log of their changes' : undefined,

@@ -160,13 +160,12 @@ export function baseUrl(): z.ZodType<string> {
   );
 }
 
-/** The address of a Redis, or of an HTTP service; never repeated in a message, since it may hold a password. */
+/** The address of a Redis; never repeated in a message, since it may hold a password. */
 export function redisUrl(): z.ZodType<string> {
   return scalar(
     (value) => {
-      const written = textOf(value);
-      const parsed = /^https?:/i.test(written) ? parseBaseUrl(written) : parseRedisUrl(written);
-      return parsed.ok ? { ok: true, value: written } : parsed;
+      const parsed = parseRedisUrl(textOf(value));
+      return parsed.ok ? { ok: true, value: textOf(value) } : parsed;
     },
     () => 'a value that is not shown here',
   );

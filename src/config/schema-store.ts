@@ -11,7 +11,7 @@ const STORE_PATH = './headgate-data';
 
 /** The `store` section in its longer form. */
 export interface StoreSettings {
-  readonly type?: 'lmdb' | 'redis' | 'dynamodb' | 'none' | undefined;
+  readonly type?: 'lmdb' | 'redis' | 'none' | undefined;
   readonly path?: string | undefined;
   readonly url?: string | undefined;
   readonly username?: string | undefined;
@@ -27,7 +27,6 @@ export interface StoreSettings {
     | undefined;
   readonly connectTimeout?: number | undefined;
   readonly readTimeout?: number | undefined;
-  readonly tableName?: string | undefined;
 }
 
 const pem = text('the path of a PEM file').optional();
@@ -40,7 +39,7 @@ export const storeSchema: z.ZodType<StoreSettings> = z.preprocess(
     return value === 'none' ? { type: 'none' } : { path: value };
   },
   strict({
-    type: word('lmdb', 'redis', 'dynamodb', 'none').optional(),
+    type: word('lmdb', 'redis', 'none').optional(),
     path: text('the path of a folder').optional(),
     url: redisUrl().optional(),
     username: text('a user of Redis').optional(),
@@ -54,7 +53,6 @@ export const storeSchema: z.ZodType<StoreSettings> = z.preprocess(
     }).optional(),
     connectTimeout: timeout,
     readTimeout: timeout,
-    tableName: text('the name of a table').optional(),
   }),
 );
 
@@ -62,26 +60,19 @@ export const storeSchema: z.ZodType<StoreSettings> = z.preprocess(
 const OF_TYPE: Readonly<Record<NonNullable<StoreSettings['type']>, readonly (keyof StoreSettings)[]>> = {
   lmdb: ['path'],
   redis: ['url', 'username', 'password', 'prefix', 'tls', 'connectTimeout', 'readTimeout'],
-  dynamodb: ['url', 'tableName'],
   none: [],
 };
 
 /** A store that says where it is, and says so in a way that means something. */
 export function* storeConflicts(settings: StoreSettings): Generator<SchemaIssue> {
-  const { type = 'lmdb', tls, url } = settings;
+  const { type = 'lmdb', tls } = settings;
   for (const [key, value] of Object.entries(settings)) {
     if (value === undefined || key === 'type' || OF_TYPE[type].includes(key as keyof StoreSettings)) continue;
     const message =
       settings.type === undefined
-        ? 'has no effect without store.type, which says what it belongs to: redis or dynamodb'
+        ? 'has no effect unless store.type is redis'
         : `has no effect while store.type is ${type}: remove one of them`;
     yield { path: ['store', key], message };
-  }
-  if (type === 'redis' && url !== undefined && !/^rediss?:/i.test(url)) {
-    yield { path: ['store', 'url'], message: 'expected redis:// or rediss:// for store.type redis, got http' };
-  }
-  if (type === 'dynamodb' && url !== undefined && !/^https?:/i.test(url)) {
-    yield { path: ['store', 'url'], message: 'expected http:// or https:// for store.type dynamodb, got redis' };
   }
   if ((tls?.cert === undefined) !== (tls?.key === undefined)) {
     const missing = tls?.cert === undefined ? 'cert' : 'key';
@@ -119,12 +110,6 @@ export function applyStore(
 ): void {
   const { type, path } = settings;
   if (type === undefined && path === undefined) return;
-  if (type === 'dynamodb') {
-    // flags alone can be kept there: what else there is has a store of its own
-    config.dynamoDb = { tableName: settings.tableName, url: settings.url };
-    open.places.set('dynamoDb', where);
-    return;
-  }
   open.storeAt = where;
   if (type === 'none') config.store = { type: 'none', path: '' };
   else if (type === 'redis') {

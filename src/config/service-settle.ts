@@ -8,32 +8,32 @@ import { withoutUser } from './values.ts';
 
 type Draft = Mutable<Config>;
 
-/** The database that flags are kept in, by the name that people know it by. */
+/** The database that has data of environments, by the name that people know it by. */
 function databaseOf({ redis, dynamoDb }: Draft): 'Redis' | 'DynamoDB' | undefined {
   if (redis !== undefined) return 'Redis';
   return dynamoDb === undefined ? undefined : 'DynamoDB';
 }
 
-/** Where flags are kept when nobody said: in the database, or with our own names in a folder. */
+/** Where flags are kept when nobody said: in Redis, or with our own names in a folder. */
 function settleStore(config: Draft, open: DecisionsDraft, problems: Problems): void {
-  const database = databaseOf(config);
-  if (config.store.type === 'redis' && config.redis === undefined) {
+  const { redis, decisions, places } = { ...config, places: open.places };
+  if (config.store.type === 'redis' && redis === undefined) {
     // the file chose Redis, and a variable another database
-    config.store = config.decisions.enabled ? defaultStore() : { type: 'none', path: '' };
+    config.store = decisions.enabled ? defaultStore() : { type: 'none', path: '' };
   }
-  const chosen = open.storeAt !== undefined;
   // files are read again after a restart; what the service said can be had from nowhere else while it is down
-  if (!chosen && !config.decisions.enabled) {
-    if (config.redis !== undefined) config.store = { type: 'redis', path: '' };
-    else if (database === undefined && config.origin !== 'vendor' && hasUpstream(config)) config.store = defaultStore();
+  if (open.storeAt === undefined && !decisions.enabled) {
+    if (redis !== undefined) config.store = { type: 'redis', path: '' };
+    else if (config.origin !== 'vendor' && hasUpstream(config)) config.store = defaultStore();
   }
-  if (
-    open.storeAt !== undefined &&
-    config.store.type === 'lmdb' &&
-    database !== undefined &&
-    !config.decisions.enabled
-  ) {
-    problems.warn(open.storeAt, `nothing is kept in the store: flags are in ${database}, and there are no decisions`);
+  if (open.storeAt !== undefined && config.store.type === 'lmdb' && redis !== undefined && !decisions.enabled) {
+    problems.warn(open.storeAt, 'nothing is kept in the store: flags are in Redis, and there are no decisions');
+  }
+  if (redis !== undefined && config.dynamoDb !== undefined) {
+    problems.error(
+      places.get('dynamoDb') ?? 'dynamoDb',
+      'only one database can be used, got Redis and DynamoDB: remove all but one',
+    );
   }
 }
 
@@ -201,6 +201,12 @@ function hostOf(uri: string): string {
 export function adviseService(config: Draft, places: ServicePlaces, variables: Variables, problems: Problems): void {
   const { upstream, events, outbound, file } = config;
   const place = file ?? 'environment';
+  if (config.dynamoDb !== undefined) {
+    problems.warn(
+      places.get('dynamoDb') ?? place,
+      'flags are not written to DynamoDB, where only big segments are looked up: for SDKs that read flags from the database use Redis, and for restarts HEADGATE_STORE, the path of a folder',
+    );
+  }
   if (!hasUpstream(config)) {
     if (events.send)
       problems.info(

@@ -70,8 +70,6 @@ describe('the store of our own file', () => {
     [`${YAML}store: none\n`, 'none'],
     ['flags: { sources: [{ type: archive, path: a }] }\n', 'none'],
     [`${YAML}store: { type: redis }\n`, 'redis'],
-    [`${YAML}store: { type: dynamodb, tableName: t }\n`, 'none'],
-    [`${YAML}${LAPI}store: { type: dynamodb, tableName: t }\n`, 'lmdb'],
     [`${YAML}${LAPI}store: { type: redis }\n`, 'redis'],
   ])('%j is %s', async (text, type) => {
     expect(configOf(await load('hg.yaml', text)).store.type).toBe(type);
@@ -102,15 +100,11 @@ store:
   it.each([
     ['store: { type: redis, path: x }', '1:29 store.path: has no effect while store.type is redis'],
     ['store: { type: lmdb, url: redis://r }', '1:27 store.url: has no effect while store.type is lmdb'],
-    ['store: { tableName: x }', '1:21 store.tableName: has no effect without store.type'],
-    ['store: { type: redis, url: http://r }', '1:28 store.url: expected redis:// or rediss:// for store.type redis'],
-    [
-      'store: { type: dynamodb, url: redis://r, tableName: t }',
-      '1:31 store.url: expected http:// or https:// for store.type',
-    ],
+    ['store: { username: x }', '1:20 store.username: has no effect unless store.type is redis'],
+    ['store: { type: redis, url: http://r }', '1:28 store.url: expected an address such as redis://127.0.0.1:6379'],
     ['store: { type: redis, tls: { cert: c } }', '1:23 store.tls: expected key beside the other of the two, got none'],
     ['store: { type: redis, url: "x:hunter2@y" }', '1:28 store.url: expected an address such as redis://127.0.0.1'],
-    ['store: { type: mongo }', '1:16 store.type: expected one of lmdb, redis, dynamodb, none, got "mongo"'],
+    ['store: { type: mongo }', '1:16 store.type: expected one of lmdb, redis, none, got "mongo"'],
   ])('%j', async (text, message) => {
     const complaints = complaintsOf(await load('hg.yaml', `${text}\n${YAML}`));
     expect(complaints).toEqual([expect.stringContaining(`error hg.yaml:${message}`)]);
@@ -188,11 +182,35 @@ describe('automatic configuration of our own file', () => {
   });
 });
 
-describe('two databases', () => {
-  it('one of the file and one of the environment: the latter counts', async () => {
+describe('DynamoDB', () => {
+  const BIG = 'flags: { environments: { a: { sdkKey: k, prefix: p } }, bigSegments: { dynamoDb: { tableName: t } } }\n';
+  const SAID =
+    'flags are not written to DynamoDB, where only big segments are looked up: for SDKs that read flags from the database use Redis, and for restarts HEADGATE_STORE, the path of a folder';
+
+  it('has big segments alone, which is told, and flags are kept as without it', async () => {
+    const own = await load('hg.yaml', BIG);
+    expect(complaintsOf(own)).toEqual([`warning hg.yaml:1:72 ${SAID}`]);
+    expect(own.config).toMatchObject({ dynamoDb: { tableName: 't' }, store: { type: 'lmdb' } });
+    const vendor = await load('relay.conf', `${ONE}[DynamoDB]\nenabled\ntableName = t\n`);
+    expect(complaintsOf(vendor)).toEqual([`warning relay.conf:5 ${SAID}`]);
+    expect(vendor.config).toMatchObject({ dynamoDb: { tableName: 't' }, store: { type: 'none' } });
+    const env = { HEADGATE_STORE: '/data' };
+    expect((await load('relay.conf', `${ONE}[DynamoDB]\nenabled\ntableName = t\n`, env)).config?.store).toEqual({
+      type: 'lmdb',
+      path: '/data',
+    });
+  });
+
+  it('stands in place of the Redis of the file when a variable says so', async () => {
     const env = { USE_DYNAMODB: '1', DYNAMODB_TABLE: 't' };
-    const config = configOf(await load('hg.yaml', `${YAML}store: { type: redis }\n`, env, true));
+    const { config } = await load('hg.yaml', `${YAML}store: { type: redis }\n`, env, true);
     expect(config).toMatchObject({ redis: undefined, dynamoDb: { tableName: 't' }, store: { type: 'none' } });
+  });
+
+  it('is not used beside Redis', async () => {
+    expect(complaintsOf(await load('hg.yaml', `${BIG}store: { type: redis }\n`))).toEqual([
+      'error hg.yaml:1:72 only one database can be used, got Redis and DynamoDB: remove all but one',
+    ]);
   });
 });
 

@@ -1,4 +1,4 @@
-import type { LogLevel, UpstreamTlsConfig } from './types.ts';
+import type { LogLevel, UpstreamTlsConfig } from './types-shared.ts';
 
 /** An offline archive, as the vendor's service writes it. */
 export interface ArchiveSource {
@@ -96,7 +96,7 @@ export interface RedisConfig {
   readonly prefix: string;
 }
 
-/** The DynamoDB that flags are kept in, in the vendor's layout. Region and credentials are those of AWS's own variables. */
+/** The DynamoDB that big segments are looked up in, in the vendor's layout; flags are not kept there. Region and credentials are those of AWS's own variables. */
 export interface DynamoDbConfig {
   /** The table of environments that name none. */
   readonly tableName: string | undefined;

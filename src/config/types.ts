@@ -8,6 +8,7 @@ import type {
   RedisConfig,
   UpstreamConfig,
 } from './types-flags.ts';
+import type { LogLevel, UpstreamTlsConfig } from './types-shared.ts';
 
 export type {
   ArchiveSource,
@@ -26,6 +27,7 @@ export type {
   RedisTlsConfig,
   UpstreamConfig,
 } from './types-flags.ts';
+export type { LogLevel, UpstreamTlsConfig } from './types-shared.ts';
 
 /** How much a message matters: an error stops the start, a warning and an info do not. */
 export type Severity = 'error' | 'warning' | 'info';
@@ -52,9 +54,6 @@ export interface Machine {
 
 /** The names a configuration was written under: they decide what an unset limit means. */
 export type Origin = 'yaml' | 'vendor' | 'environment' | 'default';
-
-/** How much is logged: this level and everything above it. */
-export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'none';
 
 /** Least TLS version accepted. */
 export type TlsVersion = '1.0' | '1.1' | '1.2' | '1.3';
@@ -151,19 +150,6 @@ export interface LimitsConfig {
   readonly lowWaterMarkBytes: number | undefined;
 }
 
-/** How Headgate presents itself to an upstream over TLS, and what it accepts from it. */
-export interface UpstreamTlsConfig {
-  /** Certificates to trust instead of the system's own, as the path of a PEM file. */
-  readonly caPath?: string;
-  /** The client certificate and its key, as paths of PEM files; both or neither. */
-  readonly certPath?: string;
-  readonly keyPath?: string;
-  /** The name that the upstream's certificate must carry; absent: that of the URL. */
-  readonly serverName?: string;
-  /** False accepts any certificate. */
-  readonly verify: boolean;
-}
-
 /** A local API that decisions are pulled from. */
 export interface LapiSourceConfig {
   readonly type: 'lapi';
@@ -242,8 +228,8 @@ export interface DecisionsConfig {
 /** Where what must survive a restart is kept. */
 export interface StoreConfig {
   /**
-   * `lmdb`: a folder of our own; `redis`: {@link Config.redis}; `none`: nowhere. Flags are kept in `Config.redis` or
-   * `Config.dynamoDb` whenever there is one, and in the store when there is neither.
+   * `lmdb`: a folder of our own; `redis`: {@link Config.redis}; `none`: nowhere. Flags are kept in `Config.redis`
+   * whenever there is one, and in the store when there is none.
    */
   readonly type: 'lmdb' | 'redis' | 'none';
   /** The folder; empty but for `lmdb`. */

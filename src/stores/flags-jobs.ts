@@ -114,6 +114,11 @@ export function agesOf(jobs: readonly Difference[]): number {
   return jobs.reduce((sum, { changes, graves }) => sum + changes.length + graves.length, 0);
 }
 
+/** How many graves a difference writes. */
+export function deletionsOf({ changes, graves }: Difference): number {
+  return graves.length + changes.filter(({ item }) => item === undefined).length;
+}
+
 /** The log in the store after differences. */
 export function logAfter(held: readonly LogRecord[], jobs: readonly Difference[]): LogRecord[] {
   const from = jobs.at(-1)!.logFirst - 1;

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { turns, until } from '../../test/support/conditions.ts';
 import { flag, gone, KINDS, put } from '../../test/support/dataset-kit.ts';
 import { PersistStore } from '../../test/support/persist-store.ts';
@@ -10,6 +10,9 @@ import type { FlagKeep } from './flags-keep.ts';
 import { STATES, tablesOf } from './flags-records.ts';
 import { openMemoryStore } from './memory.ts';
 import type { Store } from './store.ts';
+
+// a machine may be busy with other things
+vi.setConfig({ testTimeout: 60_000 });
 
 const NOW_MS = 1_700_000_000_000;
 
@@ -174,6 +177,21 @@ describe('what cannot be read', () => {
     expect(again.snapshot().digest).toBe(set.snapshot().digest);
   });
 
+  it('is not gone on from: other data are written whole', async () => {
+    const { keeper, store } = begin(await filled());
+    const keep = keeper.keep('production');
+    await keep.restore();
+    const other = begin(await filled(['other'])).keeper.keep('other');
+    const set = setOf(keep);
+    const found = (await other.restore())!;
+    await set.restore({ ...found, offset: found.offset + 1, log: [] });
+    await set.apply([put(flag('a', 9))]);
+    const again = new DataSet({ name: 'production', kinds: KINDS });
+    await again.restore((await begin(store.inner).keeper.keep('production').restore())!);
+    expect(again.snapshot()).toMatchObject({ digest: set.snapshot().digest, offset: set.snapshot().offset });
+    expect(again.sinceOffset(set.snapshot().offset - 1)?.keys).toMatchObject([put(flag('a', 9))]);
+  });
+
   it('does not hold a start up when the store does not answer', async () => {
     const { keeper, store, clock, failures } = begin(await filled());
     store.hold();
@@ -202,9 +220,7 @@ describe('a data set that is no more', () => {
     expect(failures).toEqual([]);
     // one that comes back at once waits until that is over
     const removed = keeper.remove('other');
-    const again = keeper.keep('other');
-    const next = setOf(again, 'other');
-    expect(await again.restore()).toBeUndefined();
+    const next = setOf(keeper.keep('other'), 'other');
     await next.replace([flag('a', 7)]);
     await removed;
     expect((await begin(inner).keeper.keep('other').restore())?.digest).toBe(next.snapshot().digest);
@@ -226,6 +242,30 @@ describe('a data set that is no more', () => {
     await next.remove('production');
     expect(await contentOf(inner, tablesOf('production', 0).items)).toEqual([]);
     expect(await contentOf(inner, STATES)).toEqual([]);
+  });
+});
+
+describe('deletions that the data set has forgotten', () => {
+  it('leave the store too', async () => {
+    const inner = await filled();
+    const { graves } = tablesOf('production', 0);
+    const value = Buffer.from('7 3');
+    await inner.write(Array.from({ length: 200_000 }, (_, at) => ({ table: graves, key: `flags gone ${at}`, value })));
+    const { keeper } = begin(inner);
+    const keep = keeper.keep('production');
+    const set = new DataSet({
+      name: 'production',
+      kinds: KINDS,
+      tombstonesMax: 10,
+      beforeCommit: (write) => keep.prepare(write),
+    });
+    await set.restore((await keep.restore())!);
+    await set.apply([gone('a', 3)]);
+    await keep.close();
+    const kept = (await begin(inner).keeper.keep('production').restore())!;
+    expect([...kept.tombstones]).toHaveLength(11);
+    expect([...kept.tombstones].slice(-10)).toMatchObject([...set.tombstones()]);
+    expect((await contentOf(inner, graves)).length).toBe(0);
   });
 });
 

@@ -2,6 +2,7 @@ import type { PendingWrite } from '../dataset/index.ts';
 import { type Clock, HeadgateError, messageOf, type Timer } from '../kernel/index.ts';
 import {
   agesOf,
+  deletionsOf,
   type Difference,
   differenceOf,
   differenceWrites,
@@ -50,6 +51,8 @@ export interface KeepHost {
 /** What may wait for a store that is slow or fails. Beyond it the newest data are written whole instead. */
 const JOBS_MAX = 1000;
 const JOBS_BYTES_MAX = 16 * 1024 * 1024;
+/** A data set forgets its oldest deletions and says nothing of it: what it still knows is written whole after so many. */
+const DELETIONS_MAX = 200_000;
 /** One write of many when everything is written: a transaction is in memory until it is done. */
 const GROUP_BYTES = 4 * 1024 * 1024;
 /** A deletion weighs its key. */
@@ -73,6 +76,8 @@ export class StoreKeep implements FlagKeep {
   #stored: FlagState | undefined;
   #log: readonly LogRecord[] = [];
   #nextAge = 0;
+  /** Graves that were found, and written since, or since everything was written. */
+  #deletions = 0;
   /** What the store will hold when all jobs are done. */
   #tail: Place | undefined;
   #logFirst = 0;
@@ -118,6 +123,7 @@ export class StoreKeep implements FlagKeep {
       this.#stored = state;
       this.#log = records;
       this.#nextAge = nextAge;
+      this.#deletions = tombstones.length;
       this.#tail = { offset, digest, clock };
       this.#logFirst = (records[0]?.offset ?? offset - 1) + 1;
       this.#mark = { savedMs, state: selector };
@@ -179,12 +185,15 @@ export class StoreKeep implements FlagKeep {
     const difference = this.#follows(write) ? differenceOf(write, mark, done) : undefined;
     this.#tail = { offset: write.offset, digest: write.digest, clock: write.clock };
     this.#logFirst = write.logFirst;
-    if (difference !== undefined && this.#hasRoom(difference)) this.#push(difference);
-    else {
+    if (difference !== undefined && this.#hasRoom(difference)) {
+      this.#deletions += deletionsOf(difference);
+      this.#push(difference);
+    } else {
       // whoever waited for one of these is told when there is more than that
       const dones = this.#jobs.map((job) => job.done);
       this.#jobs = [];
       this.#jobsBytes = 0;
+      this.#deletions = 0;
       this.#push(wholeOf(write, mark, () => [...dones, done].forEach((each) => each())));
     }
   }
@@ -197,6 +206,7 @@ export class StoreKeep implements FlagKeep {
   }
 
   #hasRoom({ bytes }: Difference): boolean {
+    if (this.#deletions > DELETIONS_MAX) return false;
     return this.#jobs.length < JOBS_MAX && this.#jobsBytes + bytes <= JOBS_BYTES_MAX;
   }
 

@@ -219,4 +219,12 @@ store: { type: redis, url: rediss://r, tls: { cert: c, key: k, verify: false } }
       ]),
     );
   });
+
+  it('of when it ends by itself', async () => {
+    const text = '[Main]\nexitOnError\n[Environment "a"]\nsdkKey = k\n';
+    expect(await printed('relay.conf', text)).toContain('Ends: when something cannot be loaded at start');
+    expect(await printed('relay.conf', text.replace('[Main]', '[Main]\nignoreConnectionErrors'))).toContain(
+      'Ends: when something cannot be loaded at start, but for a service that cannot be reached',
+    );
+  });
 });

@@ -103,6 +103,23 @@ describe('the addresses of the service', () => {
   });
 });
 
+describe('events', () => {
+  it('are held for a while, whatever the file says', async () => {
+    const text = `${ONE}[Events]\nsendEvents\nflushInterval = 0\n`;
+    expect(await complaintsOf(text)).toEqual([
+      'warning relay.conf:5 flushInterval: expected at least 100ms, got 0s; 100ms is used',
+    ]);
+    expect((await configOf(text)).events).toMatchObject({ send: true, flushIntervalMs: 100, capacity: 1000 });
+  });
+
+  it('of files are told to need a service that knows the keys', async () => {
+    const text = '[OfflineMode]\nfileDataSource = x\n[Events]\nsendEvents\n';
+    expect(await complaintsOf(text)).toEqual([
+      'info relay.conf:4 events are sent to https://events.launchdarkly.com under the keys of files: it has to know them',
+    ]);
+  });
+});
+
 describe('the proxy', () => {
   it('has a user and a password beside its address', async () => {
     const text = `${ONE}[Proxy]\nurl = http://proxy:3128/\nuser = me\npassword = hunter2\ncaCertFiles = a.pem, b.pem\n`;

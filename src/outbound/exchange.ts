@@ -2,7 +2,7 @@ import type { ClientRequest, IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { pipeline, type Readable } from 'node:stream';
 import { TLSSocket } from 'node:tls';
-import { constants, createGunzip } from 'node:zlib';
+import { createGunzip } from 'node:zlib';
 import { type Clock, HeadgateError, messageOf, type Timer } from '../kernel/index.ts';
 import { shownUrl } from './url.ts';
 
@@ -192,8 +192,8 @@ export class Exchange {
     const encoding = (response.headers['content-encoding'] ?? 'identity').toLowerCase();
     if (encoding === 'identity' || encoding === '') return response;
     if (encoding !== 'gzip') throw new Error(`the answer must be plain or gzip, got ${JSON.stringify(encoding)}`);
-    // A stream's sender flushes after each event; what was flushed must come out at once. The outcome is seen by whoever reads.
-    return pipeline(response, createGunzip({ flush: constants.Z_SYNC_FLUSH }), () => {});
+    // The outcome is seen by whoever reads.
+    return pipeline(response, createGunzip(), () => {});
   }
 
   #arm(ms: number, cause: string): void {

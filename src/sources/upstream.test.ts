@@ -193,6 +193,8 @@ describe('a protocol', () => {
     cloud.drop();
     await rig.afterWait(2000);
     await kept.until('a refusal', () => kept.statuses.at(-1)?.lastError?.statusCode === 404);
+    await rig.afterWait(4000);
+    await cloud.until('another attempt', () => cloud.seen('/all').length === 4);
     expect(cloud.seen('/sdk/stream')).toHaveLength(1);
   });
 
@@ -280,7 +282,7 @@ describe('what is held', () => {
     cloud.drop();
     await kept.until('the loss', () => kept.now === 'INTERRUPTED');
     const patch = (version: number): string =>
-      `event: patch\ndata: ${JSON.stringify({ path: '/flags/a', data: { version } })}\n\n`;
+      `event: patch\ndata: ${JSON.stringify({ path: '/flags/a', data: { version } })}\nid: x\n\n`;
     cloud.fault({ kind: 'text', text: patch(1) + patch(2) });
     await rig.afterWait(1000);
     await kept.until('the change', () => kept.calls.length === 2);

@@ -15,7 +15,7 @@ export interface Evaluating {
 }
 
 /** What the vendor's service said about goals. */
-export interface GoalsReply {
+interface GoalsReply {
   readonly status: number;
   /** Names in lower case. Those that speak about the connection are dropped. */
   readonly headers: Readonly<Record<string, string>>;

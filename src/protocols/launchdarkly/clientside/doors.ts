@@ -10,7 +10,7 @@ import type { Asked } from './question.ts';
 export type DoorKind = 'server' | 'mobile' | 'env-id' | 'fdv2';
 
 /** Who has come in, through which answers leave with the headers that a browser needs. */
-export type Entered = Pick<Asked, 'exchange' | 'environment' | 'audience' | 'credential'>;
+type Entered = Pick<Asked, 'exchange' | 'environment' | 'audience' | 'credential'>;
 
 /** What stands before a path: nothing else is looked at before it is known who asks. */
 export interface Door {

@@ -1,3 +1,2 @@
 export { ClientSide } from './client-side.ts';
-export type { ClientRoute, ClientSideOptions, Evaluating, GoalsReply } from './deps.ts';
-export type { OpenStream } from './open-stream.ts';
+export type { ClientSideOptions, Evaluating } from './deps.ts';

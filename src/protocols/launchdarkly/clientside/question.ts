@@ -53,7 +53,7 @@ export async function questionOf(
 }
 
 /** @param audience - part of the name: the same context sees other flags with another key */
-export function questionAbout(context: ParsedContext, audience: Audience, withReasons: boolean): Question {
+function questionAbout(context: ParsedContext, audience: Audience, withReasons: boolean): Question {
   const name = sha256(`${audience}\n${withReasons}\n${context.hash}`).slice(0, 40);
   return { context: context.canonical, withReasons, name };
 }
@@ -108,7 +108,7 @@ const HASH_LENGTH = 64;
  * Whether a page proved that its server let it ask about this context. Every valid key is tried, in a time that does not
  * depend on how much of the hash is right.
  */
-export function isSigned(info: EnvironmentInfo, context: Pick<ParsedContext, 'key'>, hash: string | null): boolean {
+function isSigned(info: EnvironmentInfo, context: Pick<ParsedContext, 'key'>, hash: string | null): boolean {
   const shown = Buffer.from(hash ?? '', 'utf8');
   if (shown.length !== HASH_LENGTH) return false;
   const nowMs = Date.now();

@@ -48,6 +48,10 @@ class FakeThread implements EvaluationThread {
     return this.posted.filter((message) => message.type === 'evaluate' || message.type === 'affected') as Asked[];
   }
 
+  unreadable(): void {
+    this.#tell({ type: 'unreadable', environmentId: 'a', kind: 'flags', key: 'f', cause: 'it' });
+  }
+
   /** The environments of what it was asked, in order. */
   get order(): string {
     return this.questions.map(({ environmentId }) => environmentId).join('');
@@ -256,6 +260,8 @@ describe('a thread that dies', () => {
     expect(threads[0]!.ended).toBe(true);
     // what it says now is heard by nobody
     threads[0]!.answer(['late']);
+    threads[0]!.unreadable();
+    expect(pool.stats.itemFailures).toBe(0);
     clock.advance(1000);
     threads[1]!.ready();
     await asked(threads[1], 1);

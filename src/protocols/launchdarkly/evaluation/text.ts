@@ -4,7 +4,7 @@ import type { EvaluatedFlag } from './types.ts';
  * The members of a flag as `evalx` writes them, without braces.
  *
  * @example
- * const flag = { key: 'a', version: 7, fields: '"value":true,"variation":0,"trackEvents":true', versionAt: 28, extra: '' };
+ * const flag = { key: 'a', version: 7, fields: '"value":true,"variation":0,"trackEvents":true', versionAt: 26, extra: '' };
  * console.log(evalxMembers(flag)); // "value":true,"variation":0,"version":7,"trackEvents":true
  */
 export function evalxMembers({ fields, version, versionAt }: EvaluatedFlag): string {

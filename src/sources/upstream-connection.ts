@@ -286,15 +286,16 @@ export class Connection implements UpstreamSink {
     const { signal } = this.#stopping;
     if (signal.aborted) return;
     await new Promise<void>((resolve) => {
-      const timer = this.#options.upstream.clock.after(ms, resolve);
-      signal.addEventListener(
-        'abort',
-        () => {
-          timer.cancel();
-          resolve();
-        },
-        { once: true },
-      );
+      const stop = (): void => {
+        timer.cancel();
+        resolve();
+      };
+      const timer = this.#options.upstream.clock.after(ms, () => {
+        // an attempt a minute for a year must not leave a listener each
+        signal.removeEventListener('abort', stop);
+        resolve();
+      });
+      signal.addEventListener('abort', stop, { once: true });
     });
   }
 }

@@ -5,7 +5,7 @@ import { JSON_LIMITS } from './json-scanner.ts';
 import { Envelope, parseObject, shorten } from './upstream-envelope.ts';
 
 /** What a full copy holds; others are skipped, as SDKs do. */
-export const SECTIONS: ReadonlyMap<string, Section> = new Map<string, Section>([
+const SECTIONS: ReadonlyMap<string, Section> = new Map<string, Section>([
   ['flags', { kind: 'flags' }],
   ['segments', { kind: 'segments' }],
 ]);
@@ -15,7 +15,7 @@ const PIECE_BYTES = 64 * 1024;
 /** An item at its largest, with white space, and what stands around it. */
 export const ITEM_EVENT_BYTES_MAX: number = 2 * JSON_LIMITS.recordBytesMax;
 /** Events that hold no item. */
-export const SMALL_EVENT_BYTES_MAX: number = 64 * 1024;
+const SMALL_EVENT_BYTES_MAX = 64 * 1024;
 
 /** The items of `{"flags": {…}, "segments": {…}}`, each as soon as its last byte has come. Throws HG_SOURCE. */
 export async function* itemsOf(what: string, pieces: AsyncIterable<Buffer>): AsyncGenerator<Item, void, undefined> {

@@ -23,7 +23,7 @@ import {
   write,
 } from './fake-upstream-parts.ts';
 
-export type { FakeChange, FakeData, FakeEvent, FakeFilter, FakeItem, FakeKind } from './fake-upstream-environment.ts';
+export type { FakeChange, FakeData, FakeEvent, FakeFilter } from './fake-upstream-environment.ts';
 export type {
   FakeAutoConfig,
   FakeFault,

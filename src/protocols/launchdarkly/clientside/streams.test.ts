@@ -327,8 +327,8 @@ describe('a stream of values', () => {
     expect(one.side.streams).toBe(0);
   });
 
-  it('never goes on when its copy was cut', async () => {
-    const one = await start({ front: { capMs: 1000 } });
+  it.each(['http1', 'h2c'] as const)('never goes on when its copy was cut (%s)', async (transport) => {
+    const one = await start({ transport, front: { capMs: 1000 } });
     await one.load(Array.from({ length: 100 }, (_, at) => valued(`f${at}`, 2, { value: 'x'.repeat(300_000) })));
     const outcomes: string[] = [];
     const stop = delivered.listen(({ outcome }) => outcomes.push(outcome));

@@ -9,7 +9,7 @@ interface Parts {
   readonly shared: Shared;
   readonly front: FlagsFront;
   readonly keeping: FlagKeeping;
-  /** Told when every file has been read once. */
+  /** Told whenever a file has been read, once all of them have. */
   readonly onRead: () => void;
 }
 
@@ -31,7 +31,8 @@ export class FileEnvironments {
         front.upsert(info);
       }
       const onRead = (): void => {
-        if (this.#unread.delete(source) && this.#unread.size === 0) parts.onRead();
+        this.#unread.delete(source);
+        if (this.#unread.size === 0) parts.onRead();
       };
       return openSource(source, shared.clock, listenerFor(parts, source, onRead));
     });

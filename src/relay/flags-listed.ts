@@ -12,7 +12,7 @@ interface Parts {
   readonly keeping: FlagKeeping;
   readonly upstreams: UpstreamEnvironments;
   readonly autoConfig: AutoConfigConfig;
-  /** Told once, when the list of environments is known for the first time. */
+  /** Told whenever the list has been told, or a change of it. */
   readonly onTold: () => void;
 }
 
@@ -24,6 +24,16 @@ export class ListedEnvironments {
   constructor({ shared, outbound, keeping, upstreams, autoConfig, onTold }: Parts) {
     const { config, clock, log } = shared;
     let isTold = false;
+    let isChanging = false;
+    // what one message changes is told in one turn
+    const changed = (): void => {
+      if (!isTold || isChanging) return;
+      isChanging = true;
+      queueMicrotask(() => {
+        isChanging = false;
+        onTold();
+      });
+    };
     let settle: (isKnown: boolean) => void = () => {};
     this.#isKnown = new Promise((resolve) => (settle = resolve));
     const record = autoConfig.cache === undefined ? undefined : keeping.record(autoConfig.cache.name);
@@ -36,15 +46,19 @@ export class ListedEnvironments {
         ? {}
         : { cache: { ...record, encryptionKey: autoConfig.cache.encryptionKey } }),
       listener: {
-        upsert: (environment) => upstreams.upsert(relayed(environment, autoConfig)),
+        upsert: (environment) => {
+          upstreams.upsert(relayed(environment, autoConfig));
+          changed();
+        },
         remove: (envId) => {
           upstreams.remove(envId);
+          changed();
           log.info({ environment: envId }, 'environment removed');
         },
         complete: (from) => {
           log.info({ from }, 'list of environments is known');
-          if (!isTold) onTold();
           isTold = true;
+          onTold();
           settle(true);
         },
         failed: (error, fatal) => {

@@ -29,7 +29,7 @@ export class FlagsService implements Service {
   readonly #evaluations: Evaluations;
   readonly #events: EventForwarder | undefined;
   /** What has to tell its environments before the list of all is known. */
-  #untold: number;
+  readonly #untold: Set<'files' | 'list'>;
 
   private constructor(shared: Shared, outbound: Outbound) {
     const { config } = shared;
@@ -52,17 +52,23 @@ export class FlagsService implements Service {
       },
     });
     this.routes = this.#front.routes();
-    const onTold = (): void => this.#told();
     const parts = { shared, front: this.#front, keeping: this.#keeping, outbound };
-    this.#untold = Number(config.flags.sources.length > 0) + Number(config.autoConfig !== undefined);
-    this.#files = new FileEnvironments({ ...parts, onRead: onTold });
+    this.#untold = new Set();
+    if (config.flags.sources.length > 0) this.#untold.add('files');
+    if (config.autoConfig !== undefined) this.#untold.add('list');
+    this.#files = new FileEnvironments({ ...parts, onRead: () => this.#told('files') });
     this.#upstreams = new UpstreamEnvironments(parts);
     for (const environment of config.environments) this.#upstreams.upsert(relayed(environment));
     this.#listed =
       config.autoConfig === undefined
         ? undefined
-        : new ListedEnvironments({ ...parts, upstreams: this.#upstreams, autoConfig: config.autoConfig, onTold });
-    if (this.#untold === 0 && config.environments.length > 0) this.#front.environmentsKnown();
+        : new ListedEnvironments({
+            ...parts,
+            upstreams: this.#upstreams,
+            autoConfig: config.autoConfig,
+            onTold: () => this.#told('list'),
+          });
+    if (this.#untold.size === 0 && config.environments.length > 0) this.#front.environmentsKnown();
   }
 
   /** Reads the certificates that upstreams are trusted by. Rejects when one cannot be read. */
@@ -152,9 +158,10 @@ export class FlagsService implements Service {
     return isReady || config.exit.ignoreConnectionErrors;
   }
 
-  #told(): void {
-    this.#untold--;
-    if (this.#untold <= 0) this.#front.environmentsKnown();
+  /** Whenever one has told all that it has, what it does not have is in none. */
+  #told(by: 'files' | 'list'): void {
+    this.#untold.delete(by);
+    if (this.#untold.size === 0) this.#front.environmentsKnown();
   }
 
   #lookAtDatabases(): void {

@@ -258,8 +258,8 @@ describe('what was kept and cannot be right', () => {
 
   it('is refused when it cannot be read to its end', async () => {
     const set = makeSet();
-    // oxlint-disable-next-line require-yield -- it fails at once
     async function* items(): AsyncGenerator<Item> {
+      yield flag('a', 1);
       throw new Error('the disk is gone');
     }
     const kept = { items: items(), tombstones: [], offset: 1, digest: '', clock: 0, log: [] };

@@ -8,6 +8,8 @@ export {
   type Restored,
 } from './decisions.ts';
 export { FlagKeeper, type FlagKeeperOptions, type KeptRecord } from './flags.ts';
+export type { DynamoOptions } from './dynamo-client.ts';
+export { openDynamoBigSegments } from './dynamo-segments.ts';
 export type { FlagKeep, KeptFlags } from './flags-keep.ts';
 export { type LmdbOptions, openLmdbStore } from './lmdb.ts';
 export { openMemoryStore } from './memory.ts';

@@ -161,6 +161,18 @@ describe.skipIf(!redisAvailable())('flags in Redis', () => {
     expect(await length(server)).toBe(3);
   });
 
+  it('of a source that lagged, and made up a deletion by it, come back when it no longer lags', async () => {
+    const [one, two] = [replica(), replica()];
+    await one.data.replace([flag('a', 1)]);
+    await one.data.apply([put(flag('new', 5))]);
+    await two.restore();
+    await two.data.replace([flag('a', 1)]);
+    expect(await field(server, 'new')).toContain('"version":6,"deleted":true');
+    expect((await two.data.replace([flag('a', 1), flag('new', 5)])).result).toBe('reset');
+    expect(await field(server, 'new')).toBe(flag('new', 5).text);
+    expect(two.keep.order.isNewer(two.position(), one.position())).toBe(false);
+  });
+
   it('that roll back replace everything, once', async () => {
     const [one, two] = [replica(), replica()];
     for (const each of [one, two]) await each.data.replace([flag('a', 5), flag('b', 5)]);

@@ -126,9 +126,10 @@ class Flags implements RedisFlags {
   }
 
   async prepare(write: PendingWrite): Promise<void> {
+    const isLowered = write.result === 'reset' && this.#isLowered(write);
     this.#items = () => write.items();
     this.#tombstones = () => write.tombstones();
-    this.#progress.note(write);
+    this.#progress.note(write, isLowered);
     if (this.#isClosed) return;
     const done = this.#kick();
     // nobody waits for a store that is known to fail
@@ -144,6 +145,15 @@ class Flags implements RedisFlags {
         resolve();
       });
     });
+  }
+
+  #isLowered({ changes }: PendingWrite): boolean {
+    const versions = new Map<string, number>();
+    for (const { kind, key, item } of changes) if (item !== undefined) versions.set(`${kind}\0${key}`, item.version);
+    for (const { kind, key, version } of this.#items?.() ?? []) {
+      if (version > (versions.get(`${kind}\0${key}`) ?? version)) return true;
+    }
+    return false;
   }
 
   committed(state: string | undefined): void {

@@ -7,8 +7,8 @@ export type Plan =
   | { readonly kind: 'nothing' }
   /** We come next. Ours wins over another text of the same version. */
   | { readonly kind: 'advance'; readonly changes: readonly Change[] }
-  /** Others know what we do not, and the other way round: of each item the higher version counts. No place of its own. */
-  | { readonly kind: 'merge'; readonly changes: readonly Change[] }
+  /** Deletions of what was not there. They are no state of their own. */
+  | { readonly kind: 'bury'; readonly changes: readonly Change[] }
   /** We come next, with versions that did not rise and are none of before: everything is replaced, as by the vendor's init. */
   | { readonly kind: 'replace'; readonly changes: readonly Change[] }
   /** The order does not say how our state and that of Redis lie: every version must be looked at. */
@@ -18,8 +18,8 @@ interface Step {
   readonly digest: string;
   readonly clock: number;
   readonly at: number;
-  /** Nobody can tell from the versions that it is later than the state before. */
-  readonly isReset: boolean;
+  /** If it is a known state, it is that one again, and no later one. */
+  readonly isOld: boolean;
 }
 
 interface Touch {
@@ -73,24 +73,27 @@ export class Progress {
     this.#isPlaced = place !== undefined;
     this.#touched.clear();
     this.#resetAt = 0;
-    this.#steps = place === undefined ? [{ ...state, at: ++this.#at, isReset: true }] : [];
+    this.#steps = place === undefined ? [{ ...state, at: ++this.#at, isOld: true }] : [];
   }
 
-  /** A write. Answers its number. */
-  note(write: PendingWrite): number {
+  /**
+   * A write.
+   *
+   * @param isLowered - whether items that are there before and after it have lower versions now
+   */
+  note(write: PendingWrite, isLowered: boolean): void {
     const at = ++this.#at;
     for (const list of [write.graves, write.changes]) {
       for (const change of list) this.#touched.set(idOf(change), { change, at });
     }
     this.#clock = write.clock;
-    if (write.result === 'clock') return at;
+    if (write.result === 'clock') return;
     this.#digest = write.digest;
     this.#isPlaced = false;
     const isReset = write.result !== 'changed';
-    this.#steps.push({ digest: write.digest, clock: write.clock, at, isReset });
+    this.#steps.push({ digest: write.digest, clock: write.clock, at, isOld: isLowered || write.result === 'loaded' });
     if (isReset) this.#resetAt = at;
     if (this.#steps.length > STEPS_MAX) this.lose();
-    return at;
   }
 
   /** Nothing is known of where Redis is. */
@@ -98,7 +101,7 @@ export class Progress {
     this.#place = undefined;
     this.#isPlaced = false;
     if (this.#digest === undefined) return;
-    this.#steps = [{ digest: this.#digest, clock: this.#clock, at: this.#at, isReset: true }];
+    this.#steps = [{ digest: this.#digest, clock: this.#clock, at: this.#at, isOld: true }];
   }
 
   /** What is to be done now. Follows the order as far as it has our states. */
@@ -106,7 +109,7 @@ export class Progress {
     this.#follow(book);
     const changes = Array.from(this.#touched.values(), ({ change }) => change);
     if (this.#steps.length === 0) {
-      return changes.length === 0 ? { kind: 'nothing' } : { kind: 'merge', changes };
+      return changes.length === 0 ? { kind: 'nothing' } : { kind: 'bury', changes };
     }
     const others = this.#place === undefined ? undefined : book.after(this.#place);
     if (others === undefined) return { kind: 'survey', changes };
@@ -136,8 +139,9 @@ export class Progress {
     }
     for (const step of this.#steps) {
       const later = book.after(this.#place ?? 0)?.find((entry) => entry.digest === step.digest);
-      // a source that rolls back to the versions of a known state is one that lags: it never makes them again
-      const found = later ?? (step.isReset ? book.latest(step.digest) : undefined);
+      // A source that lowers versions to those of a known state is one that lags: it never makes them again. One that only
+      // brings items back below their deletions is not: it lagged before, and the deletions were made up of their absence.
+      const found = later ?? (step.isOld ? book.latest(step.digest) : undefined);
       if (found !== undefined) this.#reach(step.at, found.place);
     }
   }
@@ -166,8 +170,9 @@ export class Progress {
       isAhead ||= mine !== undefined && mine.version > version;
       isBehind ||= mine === undefined || mine.version < version;
     }
-    if (isAhead) return { kind: isBehind ? 'merge' : 'advance', changes };
-    return { kind: 'nothing' };
+    // Who is behind in one item is behind: the source's changes come in one order. What seems ahead then is something that
+    // others got only the later end of, and writing it would leave in Redis what is not part of its newest state.
+    return isAhead && !isBehind ? { kind: 'advance', changes } : { kind: 'nothing' };
   }
 }
 

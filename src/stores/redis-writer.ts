@@ -18,7 +18,7 @@ const KEYS_PER_ENTRY_MAX = 20_000;
 type Plans = Exclude<Plan, { readonly kind: 'nothing' | 'survey' }>;
 /** What a transaction writes between its gate and its end. */
 interface Work {
-  readonly kind: 'advance' | 'merge' | 'replace' | 'fill';
+  readonly kind: 'advance' | 'bury' | 'replace' | 'fill';
   readonly commands: Iterable<Command>;
   readonly changes: readonly Change[];
 }
@@ -49,8 +49,9 @@ export class RedisWriter {
       if (plan.kind === 'nothing' || digest === undefined) return;
       const work =
         plan.kind === 'survey' ? await this.#surveyed(items(), tombstones(), plan.changes) : this.#work(plan, items);
+      if (work === undefined) return;
       if (await this.#transact(work, { digest, clock })) {
-        const isNewPlace = work.kind !== 'merge';
+        const isNewPlace = work.kind !== 'bury';
         this.#progress.settle(at, isNewPlace ? this.#book.newest + 1 : undefined);
         if (isNewPlace) await catchUp(this.#client, this.#keys, this.#book);
         return;
@@ -66,7 +67,7 @@ export class RedisWriter {
   #work({ kind, changes }: Plans, items: () => Iterable<Item>): Work {
     const keys = this.#keys;
     if (kind !== 'replace')
-      return { kind, changes, commands: puts(keys, kind === 'merge' ? 'higher' : 'newer', changes) };
+      return { kind, changes, commands: puts(keys, kind === 'bury' ? 'higher' : 'newer', changes) };
     const deleted = changes.filter((change) => change.item === undefined);
     function* commands(): Generator<Command> {
       for (const each of KINDS) yield clear(keys, each);
@@ -78,10 +79,14 @@ export class RedisWriter {
 
   /**
    * Compares the versions of everything. When nothing in Redis is above ours, ours are the newer data and fill it; else
-   * only what is above Redis is written. An item that is only there was deleted while we were away, or made later than
+   * nothing is written. An item that is only there was deleted while we were away, or made later than
    * what we hold: it goes only if something of ours is newer for certain.
    */
-  async #surveyed(items: Iterable<Item>, tombstones: Iterable<Tombstone>, changes: readonly Change[]): Promise<Work> {
+  async #surveyed(
+    items: Iterable<Item>,
+    tombstones: Iterable<Tombstone>,
+    changes: readonly Change[],
+  ): Promise<Work | undefined> {
     const keys = this.#keys;
     const slices = new Slices();
     const ours = new Map<string, Change>();
@@ -101,10 +106,7 @@ export class RedisWriter {
     for (const change of changes) if (change.item === undefined) seen.graves.push(change);
     const live = Array.from(ours.values()).filter(({ item }) => item !== undefined);
     const isBelow = live.some((change) => !seen.held.has(change)) || seen.graves.length > 0;
-    if (seen.isAbove || (seen.strangers.size > 0 && !isBelow)) {
-      const above = live.filter((change) => !seen.held.has(change));
-      return { kind: 'merge', changes, commands: puts(keys, 'higher', [...above, ...seen.graves]) };
-    }
+    if (seen.isAbove || (seen.strangers.size > 0 && !isBelow)) return undefined;
     function* commands(): Generator<Command> {
       for (const [kind, rows] of seen.strangers) yield* sweeps(keys, kind, rows);
       yield* puts(keys, 'newer', live);
@@ -121,7 +123,7 @@ export class RedisWriter {
     });
     const isReset = work.kind !== 'advance' || touched.length > KEYS_PER_ENTRY_MAX;
     const end =
-      work.kind === 'merge'
+      work.kind === 'bury'
         ? shut(this.#keys)
         : append(this.#keys, {
             epoch: epoch === '' ? randomUUID() : epoch,

@@ -9,6 +9,7 @@ import { Pool } from './pool.ts';
 import type {
   DataState,
   Evaluated,
+  EvaluatedFlag,
   EvaluatedMessage,
   EvaluationRequest,
   EvaluationsOptions,
@@ -32,6 +33,8 @@ interface Attached {
 interface Result {
   readonly state: DataState;
   readonly cached: CachedResult;
+  /** Unpacked once for all who share it; absent where it comes from the cache. */
+  readonly flags?: readonly EvaluatedFlag[];
 }
 
 /**
@@ -197,7 +200,7 @@ export class Evaluations {
       const { state, packed, consulted } = answer;
       const cached = { packed, consulted, revision: known === undefined ? '' : revisionOf(known, consulted) };
       this.#keep(request, `${key}\0${state.digest}`, { state, cached });
-      return { state, cached };
+      return { state, cached, flags: await unpack(packed) };
     }
     throw new HeadgateError(
       'HG_SOURCE',
@@ -236,9 +239,9 @@ function keyOf({
   return JSON.stringify([environmentId, audience, withReasons, wanted ?? null, context]);
 }
 
-async function answerOf({ state, cached }: Result, { keys }: EvaluationRequest): Promise<Evaluated> {
+async function answerOf({ state, cached, flags: unpacked }: Result, { keys }: EvaluationRequest): Promise<Evaluated> {
   const wanted = keys && new Set(keys);
-  const flags = await unpack(cached.packed, wanted);
+  const flags = unpacked ?? (await unpack(cached.packed, wanted));
   const found = new Set(wanted && flags.map(({ key }) => key));
   const absent = wanted === undefined ? [] : [...wanted].filter((key) => !found.has(key));
   const { digest, clock, offset } = state;

@@ -46,7 +46,7 @@ export interface Queries {
   ): Promise<[membership: Readonly<Record<string, boolean>> | null, status: string] | undefined>;
 }
 
-export interface VendorEvaluator {
+interface VendorEvaluator {
   evaluateCb(flag: RevivedFlag, context: unknown, answer: (verdict: Verdict) => void): void;
 }
 

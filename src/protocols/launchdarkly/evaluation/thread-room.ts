@@ -9,11 +9,13 @@ export class ThreadRoom {
   readonly #post: (message: FromThread) => void;
   readonly #environments = new Map<string, Holdings>();
   #vendor: Vendor | undefined;
+  readonly #broken: (thrown: unknown) => void;
   #last: Promise<void>;
 
-  /** @param broken - told when the vendor's SDK cannot be loaded: then nothing is ever answered. */
+  /** @param broken - told when nothing will be answered any more: the vendor's SDK cannot be loaded, or data were lost. */
   constructor(post: (message: FromThread) => void, broken: (thrown: unknown) => void) {
     this.#post = post;
+    this.#broken = broken;
     this.#last = loadVendor().then((vendor) => {
       this.#vendor = vendor;
       post({ type: 'ready' });
@@ -23,8 +25,8 @@ export class ThreadRoom {
 
   handle(message: ToThread): void {
     this.#last = this.#last.then(() => this.#handle(message));
-    // it stays rejected only when there is no SDK, which was told
-    this.#last.catch(() => {});
+    // what it holds may be half of a change: nothing is evaluated from that
+    this.#last.catch(this.#broken);
   }
 
   async #handle(message: ToThread): Promise<void> {

@@ -1,46 +1,23 @@
-import { once } from 'node:events';
-import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { CreateTableCommand, DynamoDBClient, PutItemCommand } from '@aws-sdk/client-dynamodb';
-// @ts-expect-error it comes without types
-import dynalite from 'dynalite';
+import { PutItemCommand } from '@aws-sdk/client-dynamodb';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { Dynalite } from '../../test/support/redis-dynalite.ts';
 import { loadSdk } from './dynamo-client.ts';
 import { openDynamoBigSegments } from './dynamo-segments.ts';
 
 const HASH = 'CEXjZY7cHJG/ydFy7q4+YEFwVrG3/pkJwA4FAjrbfx0=';
 
 describe('big segments in DynamoDB', () => {
-  let server: Server;
+  let server: Dynalite;
   let url: string;
-  let client: DynamoDBClient;
   beforeAll(async () => {
     vi.stubEnv('AWS_REGION', 'us-east-1');
     vi.stubEnv('AWS_ACCESS_KEY_ID', 'id');
     vi.stubEnv('AWS_SECRET_ACCESS_KEY', 'secret');
-    server = dynalite({ createTableMs: 0 }) as Server;
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    client = new DynamoDBClient({ endpoint: url });
-    await client.send(
-      new CreateTableCommand({
-        TableName: 'table',
-        BillingMode: 'PAY_PER_REQUEST',
-        AttributeDefinitions: [
-          { AttributeName: 'namespace', AttributeType: 'S' },
-          { AttributeName: 'key', AttributeType: 'S' },
-        ],
-        KeySchema: [
-          { AttributeName: 'namespace', KeyType: 'HASH' },
-          { AttributeName: 'key', KeyType: 'RANGE' },
-        ],
-      }),
-    );
+    server = await Dynalite.start();
+    url = server.url;
   });
   afterAll(() => {
-    client.destroy();
-    server.close();
+    server.stop();
     vi.unstubAllEnvs();
   });
 
@@ -61,7 +38,7 @@ describe('big segments in DynamoDB', () => {
         excluded: { SS: ['b.g1', 'both.g1'] },
       },
     ];
-    for (const Item of rows) await client.send(new PutItemCommand({ TableName: 'table', Item }));
+    for (const Item of rows) await server.client.send(new PutItemCommand({ TableName: 'table', Item }));
     expect(await segments.updatedMs()).toBe(1_700_000_000_123);
     expect({ ...(await segments.membership(HASH)) }).toEqual({ 'a.g1': true, 'b.g1': false, 'both.g1': true });
     await segments.close();

@@ -9,6 +9,7 @@ export {
 } from './decisions.ts';
 export { FlagKeeper, type FlagKeeperOptions, type KeptRecord } from './flags.ts';
 export type { DynamoOptions } from './dynamo-client.ts';
+export { type DynamoFlags, type DynamoFlagsOptions, openDynamoFlags } from './dynamo-flags.ts';
 export { openDynamoBigSegments } from './dynamo-segments.ts';
 export type { FlagKeep, KeptFlags } from './flags-keep.ts';
 export { type LmdbOptions, openLmdbStore } from './lmdb.ts';

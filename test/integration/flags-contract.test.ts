@@ -447,7 +447,7 @@ describe('polls of the first protocol', () => {
     expect(lastsMs / 1000).toBeCloseTo(300, -1);
     const again = await ask('/sdk/flags', { ...AUTH, 'if-none-match': reply.headers['etag'] ?? '' });
     expect(again.status).toBe(304);
-    expect(again.headers['vary']).toBe('Authorization');
+    expect(again.headers['vary']).toBe(reply.headers['vary']);
     expect(again.headers).toHaveProperty('expires');
     expect((await ask('/sdk/flags/flag-0', AUTH)).headers).toMatchObject({ vary: 'Authorization' });
   });

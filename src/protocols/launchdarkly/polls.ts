@@ -42,7 +42,7 @@ export class Polls {
     }
     const tag = tagOf(environment.data.snapshot(), view);
     if (exchange.header('if-none-match') === tag) {
-      exchange.reply(304, { etag: tag, ...ttlHeaders(environment) });
+      exchange.reply(304, this.#headersOf(environment, tag));
       return;
     }
     const poll: Poll = { exchange, environment, view, route, info: clientOf(exchange) };
@@ -121,11 +121,7 @@ export class Polls {
         replyBehind(exchange, () => this.#fact(poll));
         return;
       }
-      const headers = {
-        ...ttlHeaders(environment),
-        etag: tagOf(pin.snapshot, view),
-        'cache-control': cacheControlOf(environment),
-      };
+      const headers = this.#headersOf(environment, tagOf(pin.snapshot, view));
       if (start.kind === 'changes' && view.incremental !== undefined) {
         const parts = view.incremental.catchUp(start.keys, positionOf(pin.snapshot, view.name));
         await this.#deliver(poll, headers, {
@@ -152,8 +148,18 @@ export class Polls {
     const encoding = gzip ? 'gzip' : 'identity';
     const sized: Headers = { ...headers, 'content-length': String(length) };
     if (gzip) sized['content-encoding'] = encoding;
-    if (this.#front.compression) sized['vary'] = varyOf(headers);
     await this.#deliver(poll, sized, { slot, source: payload, what: 'full', encoding });
+  }
+
+  /** Of an answer with data, and of the 304 in its place, which must say the same (RFC 9110, section 15.4.5). */
+  #headersOf(environment: Environment, etag: string): Headers {
+    const headers: Headers = {
+      ...ttlHeaders(environment),
+      etag,
+      'cache-control': cacheControlOf(environment),
+    };
+    if (this.#front.compression) headers['vary'] = varyOf(headers);
+    return headers;
   }
 
   async #deliver(poll: Poll, headers: Headers, charged: Omit<Charged, 'channel' | 'fact'>): Promise<void> {

@@ -190,7 +190,9 @@ describe('an evaluated poll', () => {
     expect(state).toMatch(/-[0-9a-f]{16}$/);
     const evaluations = one.evaluator.asked.length;
     expect((await poll(one, `${PATH}&basis=${state}`)).events).toHaveLength(1);
-    expect((await one.get(PATH, { 'if-none-match': `relay-${state}` })).status).toBe(304);
+    const same = await one.get(PATH, { 'if-none-match': `relay-${state}` });
+    expect(same.status).toBe(304);
+    expect(same.headers).toMatchObject({ etag: `relay-${state}`, vary: 'Accept-Encoding' });
     expect(one.evaluator.asked.length).toBe(evaluations + 2);
     one.evaluator.revision = 'second';
     expect((await one.get(PATH, { 'if-none-match': `relay-${state}` })).status).toBe(200);

@@ -47,7 +47,7 @@ export class EvaluatedPolls {
     }
     const poll: Poll = { ...asked, feeds, question, shape };
     const tag = tagOf(positionOf(environment.data.snapshot(), viewOf(question, '')));
-    if (shownTag(exchange) === tag) exchange.reply(304, { etag: tag });
+    if (shownTag(exchange) === tag) exchange.reply(304, this.#headersOf(tag));
     else if (shape.changes === undefined || !(await this.#answerSmall(poll))) await this.#answerFull(poll);
   }
 
@@ -141,12 +141,17 @@ export class EvaluatedPolls {
     if (evaluated.bigSegmentsRevision === '') return false;
     const { exchange } = poll;
     if (shownTag(exchange) === tagOf(position)) {
-      exchange.reply(304, { etag: tagOf(position) });
+      exchange.reply(304, this.#headersOf(tagOf(position)));
       return true;
     }
     const named = parsePosition(namedBy(exchange) ?? '');
     if (named?.view !== position.view || named.digest !== position.digest) return false;
     return this.#replyUpToDate(poll, position);
+  }
+
+  /** Of an answer with values, and of the 304 in its place, which must say the same (RFC 9110, section 15.4.5). */
+  #headersOf(etag: string): Record<string, string> {
+    return this.#options.front.compression ? { etag, vary: 'Accept-Encoding' } : { etag };
   }
 
   async #send(poll: Poll, slot: Slot, encoded: Encoded, etag: string): Promise<void> {
@@ -158,10 +163,9 @@ export class EvaluatedPolls {
     if (exchange.closed) return;
     const channel = exchange.open(200, {
       'content-type': 'application/json',
-      etag,
+      ...this.#headersOf(etag),
       'content-length': String(sent.bytes),
       ...(isGzip ? { 'content-encoding': 'gzip' } : {}),
-      ...(front.compression ? { vary: 'Accept-Encoding' } : {}),
     });
     const report = await sendCharged(front, {
       channel,

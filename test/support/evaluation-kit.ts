@@ -2,6 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { pathToFileURL } from 'node:url';
 import { threadId } from 'node:worker_threads';
 import ts from 'typescript';
+import { afterAll } from 'vitest';
 import { type Change, DataSet, type Item } from '../../src/dataset/index.ts';
 import { WorkerThread } from '../../src/protocols/launchdarkly/evaluation/thread.ts';
 import { ROOT } from './files.ts';
@@ -23,6 +24,10 @@ function compile(room: string, folder: string): void {
 }
 
 let built: string | undefined;
+afterAll(() => {
+  if (built !== undefined) rmSync(built, { recursive: true, force: true });
+  built = undefined;
+});
 
 /** Compiles what a thread runs, where its packages are found, and answers the file that it begins with. */
 function workerFile(): URL {
@@ -30,7 +35,6 @@ function workerFile(): URL {
     const folder = `${ROOT}node_modules/.cache/evaluation-worker-${process.pid}-${threadId}`;
     for (const room of ROOMS) compile(room, folder);
     writeFileSync(`${folder}/package.json`, '{"type":"module"}');
-    process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
     built = folder;
   }
   return pathToFileURL(`${built}/src/protocols/launchdarkly/evaluation/evaluation-worker.js`);

@@ -3,6 +3,7 @@ import { flag, gone, KINDS, makeSet, put } from '../../test/support/dataset-kit.
 import { Slices } from '../kernel/index.ts';
 import { compareParts, draftPart, type Edit, emptyPart } from './draft.ts';
 import { takeChanges, takeItems } from './intake.ts';
+import type { Change } from './item.ts';
 import { ChangeLog } from './log.ts';
 import { Pace } from './pace.ts';
 import { resolve } from './resolve.ts';
@@ -85,11 +86,16 @@ describe('pauses', () => {
 
   it('come in the log, for each 128 entries', async () => {
     const log = new ChangeLog({ maxBatches: 1, maxBytes: 1e9 }, { digest: 'base', clock: 0 });
-    const batch = async (slices: Slices): Promise<void> => {
-      log.append(await log.prepare(changes, slices), { digest: 'a', clock: 1 });
+    const append = async (batch: readonly Change[], digest: string): Promise<void> => {
+      const prepared = await log.prepare(batch, new Slices());
+      await log.enter(prepared, new Slices());
+      log.append(prepared, { digest, clock: 1 });
     };
-    expect(await pausesOf(batch)).toBe(Math.floor(COUNT / 128));
-    log.append(await log.prepare([gone('k', 1)], new Slices()), { digest: 'b', clock: 2 });
+    expect(await pausesOf((slices) => log.prepare(changes, slices))).toBe(Math.floor(COUNT / 128));
+    const prepared = await log.prepare(changes, new Slices());
+    expect(await pausesOf((slices) => log.enter(prepared, slices))).toBe(Math.floor(COUNT / 128));
+    await append(changes, 'a');
+    await append([gone('k', 1)], 'b');
     const evicted = log.evict();
     expect(await pausesOf((slices) => log.forget(evicted, slices))).toBe(Math.floor(COUNT / 128));
     expect(log.keys).toBe(1);

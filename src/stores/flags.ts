@@ -44,6 +44,8 @@ const DELETE_BYTES = 100;
  * A store that fails or is slow holds nobody up for longer than 2 seconds: what is missing waits for it.
  *
  * @example
+ * import { DataSet } from 'headgate/dataset';
+ *
  * const keeper = new FlagKeeper({ store: openMemoryStore(), clock: systemClock, onFailure: (error) => console.log(error) });
  * const flags = { name: 'production', kinds: ['flags'] };
  * const first = keeper.keep('production');

@@ -34,8 +34,6 @@ const AT_ONCE = 8;
  * not followed until they have risen again. It needs the package `@aws-sdk/client-dynamodb`.
  *
  * @example
- * import { systemClock } from '../kernel/index.ts';
- *
  * const flags = openDynamoFlags({ tableName: 'flags', prefix: 'production', clock: systemClock });
  * console.log(flags.status.dbTable); // flags
  * await flags.close();

@@ -54,8 +54,6 @@ const READS_MAX = 3;
  * at the newest place.
  *
  * @example
- * import { systemClock } from '../kernel/index.ts';
- *
  * const flags = openRedisFlags({ url: 'redis://127.0.0.1:1', prefix: 'production', clock: systemClock, connectTimeoutMs: 50 });
  * console.log(await flags.restore()); // undefined
  * console.log(flags.status.state); // INTERRUPTED

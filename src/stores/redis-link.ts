@@ -4,8 +4,6 @@ import { RedisClient, type RedisOptions } from './redis-client.ts';
  * The connections to one Redis that all environments of a process share: one for commands, one for what is published.
  *
  * @example
- * import { systemClock } from '../kernel/index.ts';
- *
  * const options = { url: 'redis://127.0.0.1:1', clock: systemClock };
  * const link = new RedisLink(options);
  * const production = openRedisFlags({ ...options, link, prefix: 'production' });

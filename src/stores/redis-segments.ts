@@ -14,8 +14,6 @@ export interface RedisBigSegmentsOptions extends RedisOptions {
  * Reads big segments from Redis, in the layout of the vendor's relay and SDKs.
  *
  * @example
- * import { systemClock } from '../kernel/index.ts';
- *
  * const options = { url: 'redis://127.0.0.1:1', prefix: 'production', clock: systemClock, connectTimeoutMs: 50 };
  * const segments = openRedisBigSegments(options);
  * await segments.updatedMs().catch((error) => console.log(error.code)); // HG_STORE

@@ -42,8 +42,6 @@ return found`;
  * decided by its own persistence. It needs a single Redis, of version 3.2 or later; a cluster would keep the keys apart.
  *
  * @example
- * import { systemClock } from '../kernel/index.ts';
- *
  * const options = { url: 'redis://127.0.0.1:1', connectTimeoutMs: 100, clock: systemClock };
  * await openRedisStore(options).catch((error) => console.log(error.code)); // HG_STORE
  */

@@ -51,7 +51,8 @@ const READS_MAX = 3;
  *
  * Redis is never taken back: an item is not replaced by a lower version, whoever writes, and a replica that is behind the
  * others writes nothing. The exception is a source that lowers versions itself: what it says is taken over by the replica
- * at the newest place.
+ * at the newest place. A prefix that held another environment must be emptied first: where its versions are higher, its
+ * data pass for the newer ones.
  *
  * @example
  * const flags = openRedisFlags({ url: 'redis://127.0.0.1:1', prefix: 'production', clock: systemClock, connectTimeoutMs: 50 });

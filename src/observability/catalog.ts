@@ -87,13 +87,44 @@ export const DELIVERY: Metrics<
 };
 
 /** Flags. */
-export const FLAGS: Metrics<'streams' | 'items' | 'ready' | 'changedAge' | 'lost' | 'failed'> = {
+export const FLAGS: Metrics<
+  'streams' | 'items' | 'ready' | 'connected' | 'changedAge' | 'lost' | 'failed' | 'stepsBack' | 'eventsLost'
+> = {
   streams: gauge('headgate.streams', 'Open streams', ['tenant']),
   items: gauge('headgate.environment.items', 'Flags and segments held', ['tenant']),
   ready: gauge('headgate.environment.ready', 'Whether there is data: 1 or 0', ['tenant']),
+  connected: gauge('headgate.environment.connected', 'Whether /status calls it connected: 1 or 0', ['tenant']),
   changedAge: { ...gauge('headgate.environment.age', 'Since data last came from the source', ['tenant']), unit: 's' },
   lost: counter('headgate.streams.lost', 'Streams closed by us because they fell off the log', ['tenant']),
   failed: counter('headgate.streams.failed', 'Streams reset by us because of a fault of ours', ['tenant']),
+  stepsBack: counter('headgate.steps.back', 'Clients that seemed to hold newer data, and were sent ours', ['tenant']),
+  eventsLost: counter('headgate.events.lost', 'Events that did not arrive upstream, by cause', ['tenant', 'reason']),
+};
+
+/** Evaluation of flags for browsers and phones. */
+export const EVALUATION: Metrics<
+  | 'done'
+  | 'queued'
+  | 'running'
+  | 'cacheHits'
+  | 'cacheMisses'
+  | 'cacheSize'
+  | 'threads'
+  | 'threadFailures'
+  | 'unreadable'
+> = {
+  done: counter('headgate.evaluations', 'Contexts that flags were evaluated for'),
+  queued: gauge('headgate.evaluations.queued', 'Evaluations that wait for a thread'),
+  running: gauge('headgate.evaluations.running', 'Evaluations under way'),
+  cacheHits: counter('headgate.evaluations.cache.hits', 'Requests answered from an earlier evaluation'),
+  cacheMisses: counter('headgate.evaluations.cache.misses', 'Requests that needed an evaluation'),
+  cacheSize: { ...gauge('headgate.evaluations.cache.size', 'Memory that results take'), unit: 'By' },
+  threads: gauge('headgate.evaluations.threads', 'Threads that evaluate; none before the first request'),
+  threadFailures: counter(
+    'headgate.evaluations.thread.failures',
+    'Threads that ended by themselves, and were replaced',
+  ),
+  unreadable: counter('headgate.evaluations.unreadable', 'Items that the evaluator could not read'),
 };
 
 /** Decisions. */
@@ -169,6 +200,45 @@ export const RELAY_9: Metrics<
   deadlineErrors: counter('launchdarkly.relay.init.deadline.set_errors', 'Always 0: no deadline is set on a socket'),
 };
 
+/** The state of a relay and its events, by the names of the flags vendor's relay, version 9. */
+export const RELAY_9_STATE: Metrics<
+  | 'status'
+  | 'environments'
+  | 'statuses'
+  | 'connections'
+  | 'dataStores'
+  | 'expiringKeys'
+  | 'eventsReceived'
+  | 'eventsSent'
+  | 'eventsSentSize'
+  | 'eventsFailed'
+  | 'eventsDropped'
+  | 'eventsPending'
+> = {
+  status: gauge('launchdarkly.relay.status', 'Whether all is well: 1 in the state that it is in', ['state']),
+  environments: gauge('launchdarkly.relay.environment.count', 'Environments served'),
+  statuses: gauge('launchdarkly.relay.environment.status.count', 'Environments by status', ['state']),
+  connections: gauge('launchdarkly.relay.environment.connection.state.count', 'Environments by how their source is', [
+    'state',
+  ]),
+  dataStores: gauge('launchdarkly.relay.environment.datastore.state.count', 'Environments by how their store is', [
+    'state',
+  ]),
+  expiringKeys: gauge('launchdarkly.relay.environment.expiring_key.count', 'Environments with a key that will expire'),
+  eventsReceived: {
+    ...counter('launchdarkly.relay.events.received.size', 'Bytes of events that came, inflated', ['env']),
+    unit: 'By',
+  },
+  eventsSent: counter('launchdarkly.relay.events.sent', 'Events that arrived upstream', ['env']),
+  eventsSentSize: {
+    ...counter('launchdarkly.relay.events.sent.size', 'Bytes of events that arrived upstream, inflated', ['env']),
+    unit: 'By',
+  },
+  eventsFailed: counter('launchdarkly.relay.events.failed', 'Events given up after every try', ['env']),
+  eventsDropped: counter('launchdarkly.relay.events.dropped', 'Events given up before they were sent', ['env']),
+  eventsPending: gauge('launchdarkly.relay.events.pending', 'Events that wait to be sent'),
+};
+
 /** The names of the flags vendor's relay, version 8, behind a prefix that can be set. Its types are kept with them. */
 export const RELAY_8: Metrics<'connections' | 'newConnections' | 'requests'> = {
   connections: counter('connections', 'current number of connections', ['env', 'platformCategory', 'userAgent']),
@@ -214,6 +284,8 @@ export const LAPI: Metrics<
 
 /** Every metric there is, those of version 8 under the prefix that its vendor gives them. */
 export const CATALOG: readonly Definition[] = [
-  ...[ADMISSION, DELIVERY, FLAGS, DECISIONS, PROCESS, HTTP, RELAY_9, LAPI].flatMap((group) => Object.values(group)),
+  ...[ADMISSION, DELIVERY, FLAGS, EVALUATION, DECISIONS, PROCESS, HTTP, RELAY_9, RELAY_9_STATE, LAPI].flatMap((group) =>
+    Object.values(group),
+  ),
   ...Object.values(RELAY_8).map((metric) => ({ ...metric, name: `launchdarkly_relay_${metric.name}` })),
 ];

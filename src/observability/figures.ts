@@ -11,6 +11,54 @@ export interface EnvironmentFigures {
   readonly ageMs: number | undefined;
   /** Open streams, by SDK. */
   readonly streams: ReadonlyMap<string, number>;
+  /** Whether `/status` calls it connected. */
+  readonly connected: boolean;
+  /** How it is with its source and its database: VALID, INITIALIZING, INTERRUPTED or OFF. */
+  readonly connection: string;
+  readonly dataStore: string;
+  /** Whether a key that was replaced is still accepted. */
+  readonly hasExpiringKey: boolean;
+}
+
+/** A tally of events. */
+export interface EventsTally {
+  readonly payloads: number;
+  readonly events: number;
+  readonly bytes: number;
+}
+
+/** Events of one environment in numbers. */
+export interface EventFigures {
+  /** As in the facts about its clients. */
+  readonly name: string;
+  readonly received: EventsTally;
+  readonly sent: EventsTally;
+  /** By cause. */
+  readonly failed: Readonly<Record<string, EventsTally>>;
+  readonly dropped: Readonly<Record<string, EventsTally>>;
+}
+
+/** What a relay of flags does besides delivering, in numbers. */
+export interface FlagFigures {
+  /** Whether `/status` calls the whole healthy. */
+  readonly healthy: boolean;
+  readonly evaluations: {
+    readonly queued: number;
+    readonly running: number;
+    readonly evaluations: number;
+    readonly cacheHits: number;
+    readonly cacheMisses: number;
+    readonly cacheBytes: number;
+    readonly threads: number;
+    readonly threadFailures: number;
+    readonly itemFailures: number;
+  };
+  /** Absent: events are not forwarded. */
+  readonly events?: {
+    readonly heldBytes: number;
+    readonly heldEvents: number;
+    readonly environments: readonly EventFigures[];
+  };
 }
 
 /** A source of decisions in numbers. */
@@ -40,6 +88,8 @@ export interface Figures {
   readonly deliveries: DeliveriesStats;
   readonly activeRequests: number;
   readonly environments: readonly EnvironmentFigures[];
+  /** Absent: this relay serves no flags. */
+  readonly flags?: FlagFigures;
   /** Absent: this relay serves no decisions. */
   readonly decisions?: DecisionFigures;
 }

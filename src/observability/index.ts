@@ -1,4 +1,4 @@
-export type { DecisionFigures, EnvironmentFigures, Figures, SourceFigures } from './figures.ts';
+export type { DecisionFigures, EnvironmentFigures, Figures, FlagFigures, SourceFigures } from './figures.ts';
 export { type Log, type LogOptions, openLog } from './log.ts';
 export { type Metrics, type MetricsOptions, openMetrics } from './metrics.ts';
 export { openOtlp } from './open-otlp.ts';

@@ -1,11 +1,11 @@
-import { caughtUp, delivered, failed, lost, refused, requested } from '../protocols/launchdarkly/index.ts';
+import { caughtUp, delivered, failed, lost, refused, requested, steppedBack } from '../protocols/launchdarkly/index.ts';
 import { FLAGS, RELAY_8, RELAY_9 } from './catalog.ts';
 import type { EnvironmentFigures } from './figures.ts';
 import { BoundByName, type Collected, type NumberSeries, observed, OTHER, type Registry } from './instruments.ts';
 import type { SharedMetrics } from './metrics-shared.ts';
 
 /** Environments, and SDKs by name, that have series of their own. */
-const TENANTS_MAX = 500;
+export const TENANTS_MAX = 500;
 const SDKS_MAX = 64;
 
 const FRONT = 'flags';
@@ -133,13 +133,15 @@ function measureDeliveries(registry: Registry, shared: SharedMetrics, { tenantOf
 function measureFaults(registry: Registry, { tenantOf }: FlagsMeasured): (() => void)[] {
   const lostStreams = registry.number(FLAGS.lost);
   const failedStreams = registry.number(FLAGS.failed);
+  const stepsBack = registry.number(FLAGS.stepsBack);
   const tenants = new BoundByName(TENANTS_MAX, (environment) => {
     const tenant = tenantOf(environment);
-    return { lost: lostStreams.bind(tenant), failed: failedStreams.bind(tenant) };
+    return { lost: lostStreams.bind(tenant), failed: failedStreams.bind(tenant), stepsBack: stepsBack.bind(tenant) };
   });
   return [
     lost.listen(({ environment }) => tenants.of(environment).lost.value++),
     failed.listen(({ environment }) => tenants.of(environment).failed.value++),
+    steppedBack.listen(({ environment }) => tenants.of(environment).stepsBack.value++),
   ];
 }
 
@@ -166,6 +168,10 @@ export function* environmentMetrics(
   yield observed(
     FLAGS.ready,
     each(({ ready }) => Number(ready)),
+  );
+  yield observed(
+    FLAGS.connected,
+    each(({ connected }) => Number(connected)),
   );
   yield observed(
     FLAGS.changedAge,

@@ -7,7 +7,7 @@ import * as decisions from '../protocols/crowdsec/index.ts';
 import * as flags from '../protocols/launchdarkly/index.ts';
 import { requested } from '../server/index.ts';
 import { CATALOG } from './catalog.ts';
-import type { Figures } from './figures.ts';
+import type { Figures, FlagFigures } from './figures.ts';
 import { type Metrics, type MetricsOptions, openMetrics } from './metrics.ts';
 import { prometheusName } from './prometheus.ts';
 
@@ -28,6 +28,35 @@ const DECISION_FIGURES = {
   ],
 };
 
+const EVENTS = { payloads: 1, events: 2, bytes: 300 };
+const FLAG_FIGURES: FlagFigures = {
+  healthy: false,
+  evaluations: {
+    queued: 1,
+    running: 2,
+    evaluations: 30,
+    cacheHits: 40,
+    cacheMisses: 50,
+    cacheBytes: 6000,
+    threads: 7,
+    threadFailures: 8,
+    itemFailures: 9,
+  },
+  events: {
+    heldBytes: 100,
+    heldEvents: 4,
+    environments: [
+      {
+        name: 'Shop Production',
+        received: { payloads: 3, events: 6, bytes: 900 },
+        sent: EVENTS,
+        failed: { network: EVENTS, status: { payloads: 1, events: 1, bytes: 10 } },
+        dropped: { full: EVENTS },
+      },
+    ],
+  },
+};
+
 function figures(): Figures {
   return {
     admission: limiter.stats(),
@@ -36,9 +65,30 @@ function figures(): Figures {
     deliveries: new Deliveries().stats(),
     activeRequests: 7,
     environments: [
-      { name: 'Shop Production', ready: true, items: 5, ageMs: 2000, streams: new Map([['GoClient', 3]]) },
-      { name: 'Shop Test', ready: false, items: 0, ageMs: undefined, streams: new Map() },
+      {
+        name: 'Shop Production',
+        ready: true,
+        items: 5,
+        ageMs: 2000,
+        streams: new Map([['GoClient', 3]]),
+        connected: true,
+        connection: 'VALID',
+        dataStore: 'VALID',
+        hasExpiringKey: true,
+      },
+      {
+        name: 'Shop Test',
+        ready: false,
+        items: 0,
+        ageMs: undefined,
+        streams: new Map(),
+        connected: false,
+        connection: 'INITIALIZING',
+        dataStore: 'VALID',
+        hasExpiringKey: false,
+      },
     ],
+    flags: FLAG_FIGURES,
     decisions: DECISION_FIGURES,
   };
 }

@@ -4,6 +4,7 @@ import type { Figures } from './figures.ts';
 import { type Collected, observed, Registry } from './instruments.ts';
 import { decisionMetrics, measureDecisions } from './metrics-decisions.ts';
 import { environmentMetrics, measureFlags } from './metrics-flags.ts';
+import { flagMetrics } from './metrics-relay.ts';
 import { measureHttp } from './metrics-http.ts';
 import { ProcessMetrics } from './metrics-process.ts';
 import { SharedMetrics } from './metrics-shared.ts';
@@ -68,6 +69,7 @@ export function openMetrics(options: MetricsOptions): Metrics {
     if (flags) {
       yield* relayMetrics(now);
       yield* environmentMetrics(now.environments, relay8Prefix);
+      if (now.flags !== undefined) yield* flagMetrics(now.flags, now.environments);
     }
     if (now.decisions !== undefined) yield* decisionMetrics(now.decisions, version);
   });

@@ -110,9 +110,9 @@ export class FlagKeeping {
   async remove(id: string): Promise<void> {
     const kept = this.#kept.get(id);
     this.#kept.delete(id);
-    await kept?.segments?.close();
-    await kept?.keep.close();
-    await this.#keeper?.remove(id);
+    // asked for in this turn, so that whoever opens it anew waits for that
+    const removed = this.#keeper?.remove(id);
+    await Promise.all([kept?.segments?.close(), kept?.keep.close(), removed]);
   }
 
   /** Keeps what is not kept yet. */
@@ -135,9 +135,11 @@ export class FlagKeeping {
       if (found === undefined || environment.data.ready) return undefined;
       await environment.restore(found, found.savedMs);
       const { count, digest } = environment.data.snapshot();
-      const ageSeconds = Math.max(0, Math.round((Date.now() - found.savedMs) / 1000));
+      // who else writes to a database does not say when
+      const age =
+        found.savedMs === 0 ? {} : { ageSeconds: Math.max(0, Math.round((Date.now() - found.savedMs) / 1000)) };
       log.info(
-        { environment: name, items: count, digest, changes: found.log.length, ageSeconds, ms: elapsed(beganMs) },
+        { environment: name, items: count, digest, changes: found.log.length, ...age, ms: elapsed(beganMs) },
         'environment restored: its last good data are served until its source has told newer ones',
       );
       return found.state;

@@ -12,8 +12,8 @@ interface Parts {
   readonly keeping: FlagKeeping;
   readonly upstreams: UpstreamEnvironments;
   readonly autoConfig: AutoConfigConfig;
-  /** Told whenever the list has been told, or a change of it. */
-  readonly onTold: () => void;
+  /** Told whenever the list has been told, or a change of it; not certain while only the last known one was. */
+  readonly onTold: (isCertain: boolean) => void;
 }
 
 /** Environments that the upstream service lists: they come, change their keys, and go while the relay runs. */
@@ -24,6 +24,7 @@ export class ListedEnvironments {
   constructor({ shared, outbound, keeping, upstreams, autoConfig, onTold }: Parts) {
     const { config, clock, log } = shared;
     let isTold = false;
+    let isCertain = false;
     let isChanging = false;
     // what one message changes is told in one turn
     const changed = (): void => {
@@ -31,7 +32,7 @@ export class ListedEnvironments {
       isChanging = true;
       queueMicrotask(() => {
         isChanging = false;
-        onTold();
+        onTold(isCertain);
       });
     };
     let settle: (isKnown: boolean) => void = () => {};
@@ -58,7 +59,8 @@ export class ListedEnvironments {
         complete: (from) => {
           log.info({ from }, 'list of environments is known');
           isTold = true;
-          onTold();
+          isCertain ||= from === 'upstream';
+          onTold(isCertain);
           settle(true);
         },
         failed: (error, fatal) => {

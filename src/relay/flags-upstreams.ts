@@ -1,4 +1,5 @@
 import type { Change, Item } from '../dataset/index.ts';
+import { messageOf, type Timer } from '../kernel/index.ts';
 import type { Outbound } from '../outbound/index.ts';
 import type { Environment, EnvironmentInfo, FlagsFront } from '../protocols/launchdarkly/index.ts';
 import { openUpstream, type Upstream, type UpstreamStatus } from '../sources/index.ts';
@@ -22,12 +23,22 @@ interface Parts {
   readonly keeping: FlagKeeping;
 }
 
+/** How far what is said of the age of kept data may be behind. */
+const NOTE_MS = 60_000;
+
 /** One data set with its connection. */
 interface Feed {
+  readonly environment: Environment;
+  readonly filterKey: string | undefined;
   sdkKey: string;
+  /** The service's own selector for what was last taken over. */
+  state: string | undefined;
   upstream: Upstream | undefined;
-  /** Resolves when the first attempt is over, whatever came of it. */
-  started: Promise<void>;
+  /** Resolves when nothing is under way but the connection itself. */
+  running: Promise<void>;
+  /** Resolves when there are data, asked for once, or waiting brings none: its key is refused, or it is no more. */
+  readonly settled: Promise<void>;
+  readonly settle: () => void;
   stopped: boolean;
 }
 
@@ -40,9 +51,13 @@ export class UpstreamEnvironments {
   readonly #feeds = new Map<string, Feed>();
   /** By environment, the data sets of its filters. */
   readonly #filtered = new Map<string, ReadonlySet<string>>();
+  /** By data set, what must be over before another one of that name begins: both would be kept in one place. */
+  readonly #leaving = new Map<string, Promise<void>>();
+  #noteTimer: Timer | undefined;
 
   constructor(parts: Parts) {
     this.#parts = parts;
+    this.#noteLater();
   }
 
   /** Adds an environment, or takes over what changed about it: its keys count from this call on. */
@@ -66,9 +81,9 @@ export class UpstreamEnvironments {
     this.#removeOne(id);
   }
 
-  /** Resolves when each connection was tried once: whether every environment has data. */
+  /** Resolves when each environment has data, or its key is refused: whether all have. What else goes wrong is tried again. */
   async started(): Promise<boolean> {
-    await Promise.all([...this.#feeds.values()].map(({ started }) => started));
+    await Promise.all([...this.#feeds.values()].map(({ settled }) => settled));
     const { front } = this.#parts;
     return front.environments().every(({ info, data }) => !this.#feeds.has(info.id) || data.ready);
   }
@@ -79,12 +94,28 @@ export class UpstreamEnvironments {
   }
 
   async stop(): Promise<void> {
-    await Promise.all(
-      [...this.#feeds.values()].map(async (feed) => {
-        feed.stopped = true;
-        await feed.upstream?.stop();
-      }),
-    );
+    this.#noteTimer?.cancel();
+    this.#noteAll();
+    const ended = [...this.#feeds.values()].map(async (feed) => {
+      feed.stopped = true;
+      feed.settle();
+      await feed.upstream?.stop();
+    });
+    await Promise.all([...ended, ...this.#leaving.values()]);
+  }
+
+  /** While a connection stands, what is held is up to date, also where nothing changes: it is noted now and then. */
+  #noteLater(): void {
+    this.#noteTimer = this.#parts.shared.clock.after(NOTE_MS, () => {
+      this.#noteAll();
+      this.#noteLater();
+    });
+  }
+
+  #noteAll(): void {
+    for (const feed of this.#feeds.values()) {
+      if (feed.environment.connection?.state === 'VALID') this.#note(feed, feed.state);
+    }
   }
 
   #upsertOne(
@@ -92,27 +123,43 @@ export class UpstreamEnvironments {
     filterKey: string | undefined,
     { sdkKey, under }: Pick<RelayedEnvironment, 'sdkKey' | 'under'>,
   ): void {
-    const { front, keeping } = this.#parts;
-    keeping.open(info, under);
-    const environment = front.upsert(info);
+    const environment = this.#parts.front.upsert(info);
     const known = this.#feeds.get(info.id);
     if (known === undefined) {
-      const feed: Feed = { sdkKey, upstream: undefined, started: Promise.resolve(), stopped: false };
+      let settle: () => void = () => {};
+      const settled = new Promise<void>((resolve) => (settle = resolve));
+      const nothing = { state: undefined, upstream: undefined, running: Promise.resolve(), stopped: false };
+      const feed: Feed = { environment, filterKey, sdkKey, settled, settle, ...nothing };
       this.#feeds.set(info.id, feed);
-      feed.started = this.#start(environment, feed, filterKey);
+      feed.running = this.#start(feed, under).catch((thrown: unknown) => this.#failed(feed, thrown));
     } else if (known.sdkKey !== sdkKey) {
       known.sdkKey = sdkKey;
       known.upstream?.setKey(sdkKey);
     }
   }
 
-  async #start(environment: Environment, feed: Feed, filterKey: string | undefined): Promise<void> {
-    const { shared, outbound, keeping } = this.#parts;
-    const { config, clock } = shared;
+  async #start(feed: Feed, under: KeptUnder): Promise<void> {
+    const { keeping } = this.#parts;
+    const { environment } = feed;
+    const { info } = environment;
     environment.connection = { state: 'INITIALIZING', sinceMs: Date.now() };
-    const state = await keeping.restore(environment);
+    const leaving = this.#leaving.get(info.id);
+    if (leaving !== undefined) await leaving;
     if (feed.stopped) return;
-    feed.upstream = openUpstream({
+    keeping.open(info, under);
+    feed.state = await keeping.restore(environment);
+    if (feed.stopped) return;
+    feed.upstream = this.#openUpstream(feed);
+    await feed.upstream.start();
+    if (environment.data.ready) feed.settle();
+  }
+
+  #openUpstream(feed: Feed): Upstream {
+    const { shared, outbound } = this.#parts;
+    const { config, clock } = shared;
+    const { environment, filterKey, state } = feed;
+    let cause: string | undefined;
+    return openUpstream({
       name: environment.info.name,
       streamUri: config.upstream.streamUri,
       baseUri: config.upstream.baseUri,
@@ -124,51 +171,74 @@ export class UpstreamEnvironments {
       clock,
       ...(state === undefined ? {} : { state }),
       listener: {
-        replace: (items, selector) => this.#replace(environment, items, selector),
-        apply: (changes, selector) => this.#apply(environment, changes, selector),
+        replace: (items, selector) => this.#replace(feed, items, selector),
+        apply: (changes, selector) => this.#apply(feed, changes, selector),
         current: (selector) => {
           environment.loadedMs = Date.now();
-          keeping.committed(environment.info.id, selector);
+          this.#note(feed, selector);
+          feed.settle();
         },
         versionOf: (kind, key) => environment.data.versionOf(kind, key),
-        status: (status) => this.#tell(environment, status),
-        refused: (status) =>
+        status: (status) => this.#tell(environment, status, cause),
+        failed: (error) => {
+          cause = error.message;
+          shared.log.debug({ environment: environment.info.name, code: error.code }, `${cause}; it is tried again`);
+        },
+        refused: (status) => {
           shared.log.error(
             { environment: environment.info.name, status },
             'upstream does not know the key of this environment; what it told before stays served',
-          ),
+          );
+          feed.settle();
+        },
       },
     });
-    await feed.upstream.start();
   }
 
-  async #replace(environment: Environment, items: AsyncIterable<Item>, state: string | undefined): Promise<void> {
-    const { shared, keeping } = this.#parts;
-    const { name, id } = environment.info;
+  /** What cannot even be tried: its clients wait, and the others are served. */
+  #failed({ environment, settle }: Feed, thrown: unknown): void {
+    const lastError = { kind: 'UNKNOWN', timeMs: Date.now() } as const;
+    environment.connection = { state: 'OFF', sinceMs: Date.now(), lastError };
+    const { log } = this.#parts.shared;
+    log.error({ environment: environment.info.name, err: thrown }, `${messageOf(thrown)}; it is not tried again`);
+    settle();
+  }
+
+  async #replace(feed: Feed, items: AsyncIterable<Item>, state: string | undefined): Promise<void> {
+    const { environment } = feed;
+    const { name } = environment.info;
     const beganMs = performance.now();
     const { result, changed } = await environment.load(items, 'source');
-    keeping.committed(id, state);
+    this.#note(feed, state);
+    feed.settle();
     const { count, digest, clock } = environment.data.snapshot();
     const ms = Math.round(performance.now() - beganMs);
-    shared.log.info({ environment: name, result, changed, items: count, digest, clock, ms }, 'environment loaded');
+    const { log } = this.#parts.shared;
+    log.info({ environment: name, result, changed, items: count, digest, clock, ms }, 'environment loaded');
   }
 
-  async #apply(environment: Environment, changes: readonly Change[], state: string | undefined): Promise<void> {
-    const { shared, keeping } = this.#parts;
-    const { name, id } = environment.info;
+  async #apply(feed: Feed, changes: readonly Change[], state: string | undefined): Promise<void> {
+    const { environment } = feed;
+    const { name } = environment.info;
     const { result, changed, batch } = await environment.data.apply(changes);
     environment.loadedMs = Date.now();
-    keeping.committed(id, state);
-    shared.log.debug({ environment: name, result, changed, offset: batch?.offset }, 'environment changed');
+    this.#note(feed, state);
+    const { log } = this.#parts.shared;
+    log.debug({ environment: name, result, changed, offset: batch?.offset }, 'environment changed');
   }
 
-  #tell(environment: Environment, status: UpstreamStatus): void {
+  #note(feed: Feed, state: string | undefined): void {
+    feed.state = state;
+    this.#parts.keeping.committed(feed.environment.info.id, state);
+  }
+
+  #tell(environment: Environment, status: UpstreamStatus, cause: string | undefined): void {
     const { log } = this.#parts.shared;
     const before = environment.connection;
     environment.connection = status;
     if (before?.state === status.state) return;
     const { lastError } = status;
-    const fields = { environment: environment.info.name, state: status.state, kind: lastError?.kind };
+    const fields = { environment: environment.info.name, state: status.state, kind: lastError?.kind, cause };
     const more = { ...fields, statusCode: lastError?.statusCode };
     if (status.state === 'VALID') log.info({ environment: fields.environment }, 'upstream is connected');
     else if (status.state === 'INTERRUPTED') log.warn(more, 'upstream is lost; what it told before stays served');
@@ -182,11 +252,16 @@ export class UpstreamEnvironments {
     front.remove(id);
     if (feed === undefined) return;
     feed.stopped = true;
-    const stopped = feed.upstream?.stop() ?? Promise.resolve();
-    stopped
-      .then(() => keeping.remove(id))
-      .catch((error: unknown) =>
-        shared.log.error({ environment: id, err: error }, 'environment could not be forgotten'),
-      );
+    feed.settle();
+    // what is being written of it must not end up in what its successor keeps
+    const leaving: Promise<void> = Promise.all([feed.upstream?.stop(), feed.running]).then(() => {
+      if (this.#leaving.get(id) === leaving) this.#leaving.delete(id);
+      keeping
+        .remove(id)
+        .catch((error: unknown) =>
+          shared.log.error({ environment: id, err: error }, 'environment could not be forgotten'),
+        );
+    });
+    this.#leaving.set(id, leaving);
   }
 }

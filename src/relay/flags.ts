@@ -1,6 +1,6 @@
 import { type EnvironmentConfig, maskKey } from '../config/index.ts';
-import type { EventForwarder } from '../events/index.ts';
-import type { EnvironmentFigures } from '../observability/index.ts';
+import type { EventForwarder, EventStats } from '../events/index.ts';
+import type { EnvironmentFigures, FlagFigures } from '../observability/index.ts';
 import { Outbound } from '../outbound/index.ts';
 import {
   type Environment,
@@ -56,7 +56,7 @@ export class FlagsService implements Service {
     this.#untold = new Set();
     if (config.flags.sources.length > 0) this.#untold.add('files');
     if (config.autoConfig !== undefined) this.#untold.add('list');
-    this.#files = new FileEnvironments({ ...parts, onRead: () => this.#told('files') });
+    this.#files = new FileEnvironments({ ...parts, onRead: () => this.#told('files', true) });
     this.#upstreams = new UpstreamEnvironments(parts);
     for (const environment of config.environments) this.#upstreams.upsert(relayed(environment));
     this.#listed =
@@ -66,7 +66,7 @@ export class FlagsService implements Service {
             ...parts,
             upstreams: this.#upstreams,
             autoConfig: config.autoConfig,
-            onTold: () => this.#told('list'),
+            onTold: (isCertain) => this.#told('list', isCertain),
           });
     if (this.#untold.size === 0 && config.environments.length > 0) this.#front.environmentsKnown();
   }
@@ -107,10 +107,18 @@ export class FlagsService implements Service {
     return this.#front.statusAt(path);
   }
 
-  figures(): { environments: readonly EnvironmentFigures[] } {
+  figures(): { environments: readonly EnvironmentFigures[]; flags: FlagFigures } {
+    const { healthy } = this.status();
     const environments = this.#front.environments();
     const labels = labelsOf(environments);
-    return { environments: environments.map((environment) => figuresOf(environment, labels)) };
+    const evaluations = this.#evaluations.stats();
+    const events = this.#events && eventFigures(this.#events.stats(), environments, labels);
+    return {
+      environments: environments.map((environment) =>
+        figuresOf(environment, labels, this.#front.isConnected(environment)),
+      ),
+      flags: { healthy, evaluations, ...(events === undefined ? {} : { events }) },
+    };
   }
 
   tenantOf(name: string): string | undefined {
@@ -137,8 +145,10 @@ export class FlagsService implements Service {
   }
 
   async stop(): Promise<void> {
+    // a source that is slow to end must not cost the events their time
+    const events = this.#events?.close(EVENTS_MS_MAX);
     await Promise.all([this.#files.stop(), this.#listed?.stop(), this.#upstreams.stop()]);
-    await Promise.all([this.#keeping.close(), this.#events?.close(EVENTS_MS_MAX), this.#evaluations.close()]);
+    await Promise.all([this.#keeping.close(), events, this.#evaluations.close()]);
     this.#front.close();
     this.#outbound.close();
   }
@@ -158,10 +168,10 @@ export class FlagsService implements Service {
     return isReady || config.exit.ignoreConnectionErrors;
   }
 
-  /** Whenever one has told all that it has, what it does not have is in none. */
-  #told(by: 'files' | 'list'): void {
+  /** Whenever one has told all that it has, what it does not have is in none; if that is certain. */
+  #told(by: 'files' | 'list', isCertain: boolean): void {
     this.#untold.delete(by);
-    if (this.#untold.size === 0) this.#front.environmentsKnown();
+    if (this.#untold.size === 0) this.#front.environmentsKnown(isCertain);
   }
 
   #lookAtDatabases(): void {
@@ -235,13 +245,32 @@ function labelsOf(environments: readonly Environment[]): Map<string, string> {
   return labels;
 }
 
-function figuresOf(environment: Environment, labels: ReadonlyMap<string, string>): EnvironmentFigures {
-  const { info, data, loadedMs } = environment;
+function figuresOf(
+  environment: Environment,
+  labels: ReadonlyMap<string, string>,
+  connected: boolean,
+): EnvironmentFigures {
+  const { info, data, loadedMs, connection, dataStore } = environment;
   return {
     name: labels.get(info.name) ?? info.name,
     ready: data.ready,
     items: data.snapshot().count,
     ageMs: loadedMs === undefined ? undefined : Date.now() - loadedMs,
     streams: environment.streamsBySdk(),
+    connected,
+    connection: connection?.state ?? (data.ready ? 'VALID' : 'INITIALIZING'),
+    dataStore: dataStore?.state ?? 'VALID',
+    hasExpiringKey: info.sdkKeys.some(({ expiresMs }) => expiresMs !== undefined && expiresMs > Date.now()),
   };
+}
+
+/** Events by what their environments are called; they are counted by ID. */
+function eventFigures(
+  { heldBytes, heldEvents, environments: byId }: EventStats,
+  environments: readonly Environment[],
+  labels: ReadonlyMap<string, string>,
+): NonNullable<FlagFigures['events']> {
+  const names = new Map(environments.map(({ info }) => [info.id, labels.get(info.name)]));
+  const figures = Object.entries(byId).map(([id, stats]) => ({ name: names.get(id) ?? maskKey(id), ...stats }));
+  return { heldBytes, heldEvents, environments: figures };
 }

@@ -120,6 +120,7 @@ const METRICS_PATH = '/metrics';
 function figuresOf({ config, limiter, deliveries, services, activeRequests }: TelemetryParts): Figures {
   const parts = services.map((service) => service.figures?.() ?? {});
   const decisions = parts.map((part) => part.decisions).find((part) => part !== undefined);
+  const flags = parts.map((part) => part.flags).find((part) => part !== undefined);
   return {
     admission: limiter.stats(),
     slotsMax: config.limits.slots,
@@ -127,6 +128,7 @@ function figuresOf({ config, limiter, deliveries, services, activeRequests }: Te
     deliveries: deliveries.stats(),
     activeRequests: activeRequests(),
     environments: parts.flatMap((part) => part.environments ?? []),
+    ...(flags === undefined ? {} : { flags }),
     ...(decisions === undefined ? {} : { decisions }),
   };
 }

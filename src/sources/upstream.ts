@@ -17,7 +17,7 @@ import type { Upstream, UpstreamError, UpstreamOptions, UpstreamStatus } from '.
  *
  * @example
  * ```ts no-run
- * import { Outbound } from '../outbound/index.ts';
+ * declare const outbound: UpstreamOptions['outbound'];
  *
  * const upstream = openUpstream({
  *   name: 'production',
@@ -25,7 +25,7 @@ import type { Upstream, UpstreamError, UpstreamOptions, UpstreamStatus } from '.
  *   baseUri: 'https://sdk.example',
  *   sdkKey: 'sdk-1',
  *   protocol: 'auto',
- *   outbound: await Outbound.open({ userAgent: 'Headgate/1.0' }),
+ *   outbound,
  *   clock: systemClock,
  *   listener: {
  *     async replace(items) { for await (const item of items) console.log(item.kind, item.key, item.version); },

@@ -175,10 +175,13 @@ export class Environment {
     return outcome;
   }
 
-  /** Takes over what was kept of an earlier life, up to date at `savedMs` (Unix time). Rejects when data are there already. */
+  /**
+   * Takes over what was kept of an earlier life, up to date at `savedMs` (Unix time; 0 where that is not known). Rejects when
+   * data are there already.
+   */
   async restore(kept: KeptData, savedMs: number): Promise<void> {
     await this.data.restore(kept);
-    this.loadedMs = savedMs;
+    if (savedMs !== 0) this.loadedMs = savedMs;
     this.#begin();
   }
 

@@ -13,7 +13,7 @@ import { EventRoutes, type EventRoutesOptions } from './event-routes.ts';
 import { factOf, requested } from './facts.ts';
 import { answerItem, Polls } from './polls.ts';
 import { replyEmpty, replyText } from './replies.ts';
-import { environmentStatus, type StatusOptions, statusOf } from './status.ts';
+import { environmentStatus, isConnected, type StatusOptions, statusOf } from './status.ts';
 import { Streams } from './streams.ts';
 import { ALL_POLL, FLAGS_POLL, OBJECTS_POLL } from './views.ts';
 import { KIND_FLAG, KIND_SEGMENT } from './words.ts';
@@ -89,9 +89,12 @@ export class FlagsFront {
     return this.#directory;
   }
 
-  /** From here on the list of environments is known: a key that none of them has is refused, not asked to wait. */
-  environmentsKnown(): void {
-    this.#directory.settle();
+  /**
+   * From here on the list of environments is known: a key that none of them has is refused, not asked to wait. Not so while it
+   * is not certain: the list is an old one, and the key may have been added since.
+   */
+  environmentsKnown(isCertain = true): void {
+    this.#directory.settle(isCertain);
   }
 
   /** Ends the streams whose key is no longer one of their environment, or has expired. */
@@ -171,6 +174,11 @@ export class FlagsFront {
       this.endRevoked();
       this.#lookLater();
     });
+  }
+
+  /** Whether `/status` calls an environment connected. */
+  isConnected(environment: Environment): boolean {
+    return isConnected(environment, this.#statusOptions());
   }
 
   #statusOptions(): StatusOptions {

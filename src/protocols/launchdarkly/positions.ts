@@ -36,8 +36,13 @@ export function positionOf(snapshot: Pick<Snapshot, 'digest' | 'clock'>, view: s
 
 /** The order in which data sets were first seen, over all replicas that share it. */
 export interface DigestOrder {
-  /** Whether a position is of data newer than these; undefined where it is not known. */
-  isNewer(position: Pick<Position, 'digest'>, than: { readonly digest: string }): boolean | undefined;
+  /** Whether a position is of data newer than these; undefined where it is not known. A clock tells states of one digest apart. */
+  isNewer(position: OrderedState, than: OrderedState): boolean | undefined;
+}
+
+interface OrderedState {
+  readonly digest: string;
+  readonly clock?: number;
 }
 
 /** A data set, and where it stands among those of other replicas. */
@@ -81,7 +86,9 @@ function standing({ data, order }: Held, claim: Claim): ReturnType<DataSet['sinc
   const since = data.since(claim.position, claim);
   if (claim.position === undefined || order === undefined) return since;
   if (since.kind !== 'full' && since.kind !== 'ahead') return since;
-  const isNewer = order.isNewer(claim.position, data.snapshot());
+  const { digest, clock } = claim.position;
+  // the tag of a poll has no clock
+  const isNewer = order.isNewer(clock === 0 ? { digest } : { digest, clock }, data.snapshot());
   if (isNewer === undefined) return since;
   return isNewer ? { kind: 'behind' } : { kind: 'full' };
 }

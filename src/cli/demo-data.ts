@@ -1,5 +1,7 @@
-/** The key of the demo's environment. */
+/** The keys of the demo's environment: of servers, of phones, and what browsers have in the URL. */
 export const DEMO_SDK_KEY = 'sdk-demo';
+export const DEMO_MOBILE_KEY = 'mob-demo';
+export const DEMO_ENV_ID = 'demo';
 
 const SALT = 'demo';
 

@@ -5,7 +5,7 @@ import { type Config, defaultConfig, machineMemory } from '../config/index.ts';
 import { probeLowWater } from '../delivery/index.ts';
 import { systemClock } from '../kernel/index.ts';
 import { openLog } from '../relay.ts';
-import { DEMO_DATA, DEMO_SDK_KEY } from './demo-data.ts';
+import { DEMO_DATA, DEMO_ENV_ID, DEMO_MOBILE_KEY, DEMO_SDK_KEY } from './demo-data.ts';
 import { run } from './serve.ts';
 
 /** How often the demo's file is looked at: an edit should be seen to arrive. */
@@ -42,8 +42,8 @@ async function demoConfig(port: number, file: string): Promise<Config> {
     paths: [file],
     intervalMs: INTERVAL_MS,
     sdkKey: DEMO_SDK_KEY,
-    mobileKey: undefined,
-    envId: undefined,
+    mobileKey: DEMO_MOBILE_KEY,
+    envId: DEMO_ENV_ID,
     projectKey: undefined,
     ttlMs: 0,
     secureMode: false,
@@ -59,12 +59,14 @@ async function demoConfig(port: number, file: string): Promise<Config> {
 
 function whatToTry(port: number, file: string): string {
   const url = `http://127.0.0.1:${port}`;
+  const context = Buffer.from('{"kind":"user","key":"ada"}').toString('base64url');
   return `
 Headgate serves three flags on ${url}. Try, in another terminal:
 
   a server SDK's stream (FDv1):  curl -N -H 'Authorization: ${DEMO_SDK_KEY}' ${url}/all
   the same in FDv2:              curl -N -H 'Authorization: ${DEMO_SDK_KEY}' ${url}/sdk/stream
   one flag, as PHP asks:         curl -H 'Authorization: ${DEMO_SDK_KEY}' ${url}/sdk/flags/dark-mode
+  flags for one browser:         curl ${url}/sdk/evalx/${DEMO_ENV_ID}/contexts/${context}
   what it serves:                curl ${url}/status
 
 Edit ${file}

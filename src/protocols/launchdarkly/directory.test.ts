@@ -48,10 +48,29 @@ describe('a directory', () => {
   });
 
   it('asks to wait while the list is not complete: 401 would stop an SDK for good', () => {
-    // fails when the look at #complete in find is removed
+    // fails when the look at #certain in find is removed
     const { directory } = setUp();
     for (const audience of ['server', 'mobile', 'client'] as const)
       expect(directory.find(audience, 'later', undefined)).toMatchObject({ status: 503 });
+  });
+
+  it('asks whoever is not on an old list to wait: they may have been added since', () => {
+    // fails when find or #withFilter look at #complete
+    const { directory } = setUp();
+    const environment = directory.upsert(infoOf('a', KEYS));
+    directory.settle(false);
+    expect(directory.complete).toBe(true);
+    expect(directory.find('server', 'sdk-a', undefined)).toEqual({ environment });
+    for (const audience of ['server', 'mobile', 'client'] as const)
+      expect(directory.find(audience, 'later', undefined)).toMatchObject({ status: 503 });
+    expect(directory.find('server', 'sdk-a', 'later')).toMatchObject({ status: 503 });
+    directory.settle();
+    expect(directory.find('server', 'later', undefined)).toMatchObject({ status: 401 });
+    expect(directory.find('client', 'later', undefined)).toMatchObject({ status: 404 });
+    expect(directory.find('server', 'sdk-a', 'later')).toMatchObject({ status: 404 });
+    // what upstream has said once stays certain
+    directory.settle(false);
+    expect(directory.find('server', 'later', undefined)).toMatchObject({ status: 401 });
   });
 
   it('asks a credential that went to wait until the list is settled again', () => {

@@ -62,6 +62,8 @@ export class Directory {
   /** Set while what changed about environments is not in the index yet: a source tells a thousand of them at once. */
   #indexTimer: Timer | undefined;
   #complete = false;
+  /** Whether a credential that nobody has is known to be none. */
+  #certain = false;
 
   constructor(options: DirectoryOptions) {
     this.#options = options;
@@ -81,10 +83,14 @@ export class Directory {
     return this.#environments.get(id);
   }
 
-  /** From here on the list is known: a credential that no environment has is refused, not asked to wait. */
-  settle(): void {
+  /**
+   * From here on the list is known: a credential that no environment has is refused, not asked to wait. A list that is not
+   * certain is what was known last: there is data for everybody on it, but who is not on it may have been added since.
+   */
+  settle(isCertain = true): void {
     this.#indexNow();
     this.#complete = true;
+    this.#certain ||= isCertain;
     for (const unsettled of Object.values(this.#unsettled)) unsettled.clear();
     this.#options.onRevoked();
   }
@@ -115,7 +121,7 @@ export class Directory {
     const holder = credential === undefined ? undefined : this.#holders[audience].get(credential);
     if (holder !== undefined && Date.now() < holder.expiresMs) return this.#withFilter(holder.environment, filter);
     if (credential === undefined && audience !== 'client') return { status: 401, text: undefined };
-    if (!this.#complete || (credential !== undefined && this.#unsettled[audience].has(credential))) {
+    if (!this.#certain || (credential !== undefined && this.#unsettled[audience].has(credential))) {
       return { status: 503, text: TEXT.noEnvironmentsYet };
     }
     return audience === 'client'
@@ -144,7 +150,9 @@ export class Directory {
   #withFilter(environment: Environment, filter: string | undefined): Found {
     if (filter === undefined) return { environment };
     const filtered = this.#filtered.get(environment.info.id)?.get(filter);
-    return filtered === undefined ? { status: 404, text: TEXT.unknownFilter } : { environment: filtered };
+    if (filtered !== undefined) return { environment: filtered };
+    if (!this.#certain) return { status: 503, text: TEXT.noEnvironmentsYet };
+    return { status: 404, text: TEXT.unknownFilter };
   }
 
   /** Ends the streams of a key when it expires, not when somebody next asks. */

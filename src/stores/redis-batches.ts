@@ -29,6 +29,8 @@ export function flagKeys(prefix: string): FlagKeys {
 export interface Expected {
   readonly epoch: string;
   readonly place: number;
+  /** At that place: after a failover another writer may have come to it first. */
+  readonly digest: string;
 }
 
 /** What is appended to the order, as `APPEND` takes it. */
@@ -51,8 +53,8 @@ const PUT_ENTRIES_MAX = 500;
 const PUT_BYTES_MAX = 1024 * 1024;
 const SWEEP_ENTRIES_MAX = 1000;
 
-export function gate(keys: FlagKeys, { epoch, place }: Expected): Command {
-  return ['EVAL', GATE, 3, keys.order, keys.epoch, keys.gate, epoch, `${place}-0`];
+export function gate(keys: FlagKeys, { epoch, place, digest }: Expected): Command {
+  return ['EVAL', GATE, 3, keys.order, keys.epoch, keys.gate, epoch, `${place}-0`, digest];
 }
 
 export function shut(keys: FlagKeys): Command {

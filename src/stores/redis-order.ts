@@ -49,7 +49,9 @@ export const ORDER_LENGTH_MAX = 10_000;
  * 4. `isNewer` therefore takes the place at which this replica is for its own digest, and for any other the latest. For a
  *    position whose digest came back this errs one way only: a client is taken to be newer than it is, and waits for its
  *    bounded time. It is never taken a step back to what it had left.
- * 5. When Redis loses the order, another epoch begins and nothing is known of the places before.
+ * 5. When Redis loses the order, another epoch begins and nothing is known of the places before. The same holds when it
+ *    loses the end of it, as in a failover to a copy that lags: the places are then given away again, and an entry that does
+ *    not follow the digest that stands before it here tells.
  */
 export class OrderBook implements DigestOrder {
   #epoch = '';
@@ -67,6 +69,11 @@ export class OrderBook implements DigestOrder {
   /** The newest place; 0 when there is none. */
   get newest(): number {
     return this.#entries.at(-1)?.place ?? 0;
+  }
+
+  /** What stands at the newest place; empty when there is none. */
+  get newestDigest(): string {
+    return this.#entries.at(-1)?.digest ?? '';
   }
 
   /** Begins anew: whatever was known is of another order. */

@@ -36,15 +36,19 @@ export async function catchUp(client: RedisClient, keys: FlagKeys, book: OrderBo
   let isNew = false;
   for (;;) {
     const answer = await client.call('EVAL', LOOK, 2, keys.order, keys.epoch, book.newest, ENTRIES_PER_LOOK);
-    const [epochBytes, idBytes, rows] = answer as [Buffer, Buffer, [Buffer, Buffer[]][]];
+    const [epochBytes, idBytes, digest, rows] = answer as [Buffer, Buffer, Buffer, [Buffer, Buffer[]][]];
     const epoch = epochBytes.toString();
     const newest = placeOf(idBytes);
-    if (epoch !== book.epoch || newest < book.newest) {
+    const entries = rows.map(entryOf);
+    const last = newest === book.newest ? digest.toString() : beforeOf(entries, book);
+    const isOther = epoch !== book.epoch || newest < book.newest;
+    // read anew once: what was appended to a fork of the order before it was noticed need not fit
+    if (isOther || (!isNew && last !== book.newestDigest)) {
       isNew = true;
       book.begin(epoch);
       continue;
     }
-    book.take(rows.map(entryOf));
+    book.take(entries);
     if (book.newest >= newest) return isNew;
   }
 }
@@ -110,6 +114,11 @@ async function readHash(client: RedisClient, hash: string): Promise<Map<string, 
   }
   await fetch();
   return found;
+}
+
+/** The digest that stands in Redis at the newest place that the book has, as far as what follows it says so. */
+function beforeOf([first]: readonly OrderEntry[], book: OrderBook): string {
+  return first?.place === book.newest + 1 && book.newest > 0 ? first.before : book.newestDigest;
 }
 
 function placeOf(id: Buffer): number {

@@ -11,20 +11,22 @@
 // it is long, and nothing comes between. GATE opens only when the order is as the writer knows it. Whatever fails shuts
 // the gate, so that the order never names data that were not written.
 
-/** KEYS order, epoch. ARGV place, count. The epoch, the newest place, and entries after `place`. */
+/** KEYS order, epoch. ARGV place, count. The epoch, the newest place and its digest, and entries after `place`. */
 export const LOOK = `
 local newest = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
 local from = string.format('%.0f-0', tonumber(ARGV[1]) + 1)
 return {
   redis.call('GET', KEYS[2]) or '',
   newest and newest[1] or '0-0',
+  newest and newest[2][2] or '',
   redis.call('XRANGE', KEYS[1], from, '+', 'COUNT', ARGV[2])
 }`;
 
-/** KEYS order, epoch, gate. ARGV epoch, id of the newest entry. 1 when the gate is open. */
+/** KEYS order, epoch, gate. ARGV epoch, id and digest of the newest entry. 1 when the gate is open. */
 export const GATE = `
 local newest = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
-if (redis.call('GET', KEYS[2]) or '') == ARGV[1] and (newest and newest[1] or '0-0') == ARGV[2] then
+local isKnown = (newest and newest[1] or '0-0') == ARGV[2] and (newest and newest[2][2] or '') == ARGV[3]
+if isKnown and (redis.call('GET', KEYS[2]) or '') == ARGV[1] then
   redis.call('SET', KEYS[3], '1')
   return 1
 end

@@ -117,7 +117,7 @@ export class RedisWriter {
 
   /** Carries the work out in one step. False when the order is not the one that the book knows. */
   async #transact(work: Work, { digest, clock }: { digest: string; clock: number }): Promise<boolean> {
-    const { epoch, newest } = this.#book;
+    const { epoch, newest, newestDigest } = this.#book;
     const touched = work.changes.map(({ kind, key, version, item }) => {
       return { kind, key, version, deleted: item === undefined };
     });
@@ -130,7 +130,7 @@ export class RedisWriter {
             place: newest + 1,
             digest,
             clock,
-            before: this.#book.after(newest - 1)?.[0]?.digest ?? '',
+            before: newestDigest,
             isReset,
             keys: isReset ? '[]' : textOfKeys(touched),
             lengthMax: ORDER_LENGTH_MAX,
@@ -152,7 +152,8 @@ export class RedisWriter {
   }
 
   *#framed(work: Work, end: Command): Generator<Command, undefined> {
-    yield gate(this.#keys, { epoch: this.#book.epoch, place: this.#book.newest });
+    const { epoch, newest, newestDigest } = this.#book;
+    yield gate(this.#keys, { epoch, place: newest, digest: newestDigest });
     yield* work.commands;
     yield end;
     return undefined;

@@ -68,6 +68,17 @@ describe('the cache of results', () => {
     expect([cache.bytes, cache.size]).toEqual([0, 0]);
   });
 
+  // A look at each of the 20,000 would take a second or more; a client that anybody may be makes as many as it likes.
+  it('does not look at every result when the data change', () => {
+    const cache = new ResultCache(1e9);
+    for (let at = 0; at < 20_000; at++) cache.put(`k${at}`, { ...now, digest: 'd0' }, KILOBYTE);
+    const before = process.cpuUsage();
+    for (let change = 1; change <= 500; change++) cache.advance('a', `d${change}`);
+    const { user, system } = process.cpuUsage(before);
+    expect((user + system) / 1000).toBeLessThan(300);
+    expect(held(cache, 'k0', 'k19999')).toEqual(['k0', 'k19999']);
+  });
+
   it('never holds more than it may, and counts what it holds', () => {
     const environmentId = fc.constantFrom('a', 'b');
     const digest = fc.constantFrom('d1', 'd2');

@@ -8,9 +8,15 @@ export interface CachedResult {
   readonly revision: string;
 }
 
-interface Kept {
+/** The keys of one environment's results of one state. */
+interface State {
   readonly environmentId: string;
   readonly digest: string;
+  readonly keys: Set<string>;
+}
+
+interface Kept {
+  readonly state: State;
   readonly result: CachedResult;
   readonly bytes: number;
 }
@@ -26,13 +32,19 @@ interface Placed {
 /** What an entry weighs besides its key and its result. */
 const ENTRY_BYTES = 256;
 
-/** Results, bounded in bytes. Those of states that are over go first, then those that were asked for longest ago. */
+/**
+ * Results, bounded in bytes. Those of states that are over go first, then those that were asked for longest ago.
+ *
+ * A change moves a whole state, whatever it holds: a hundred thousand small results must not be looked at one by one.
+ */
 export class ResultCache {
   readonly #bytesMax: number;
   /** By key, longest unused first. */
-  readonly #present = new Map<string, Kept>();
-  readonly #past = new Map<string, Kept>();
-  readonly #keysOf = new Map<string, Set<string>>();
+  readonly #kept = new Map<string, Kept>();
+  /** By environment and digest. */
+  readonly #states = new Map<string, Map<string, State>>();
+  /** Those that are over, in the order in which they were found to be. */
+  readonly #past = new Set<State>();
   #bytes = 0;
 
   constructor(bytesMax: number) {
@@ -44,60 +56,74 @@ export class ResultCache {
   }
 
   get size(): number {
-    return this.#present.size + this.#past.size;
+    return this.#kept.size;
   }
 
   /** @param key - names everything that decides the result, but what is known of big segments. */
   get(key: string): CachedResult | undefined {
-    const kept = this.#present.get(key);
-    if (kept === undefined) return this.#past.get(key)?.result;
-    this.#present.delete(key);
-    this.#present.set(key, kept);
+    const kept = this.#kept.get(key);
+    if (kept === undefined) return undefined;
+    this.#kept.delete(key);
+    this.#kept.set(key, kept);
     return kept.result;
   }
 
   /** Keeps a result; one that is larger than all may be is not kept. */
-  put(key: string, { isPresent, ...of }: Placed, result: CachedResult): void {
+  put(key: string, { environmentId, digest, isPresent }: Placed, result: CachedResult): void {
     this.#drop(key);
     // keys are held as UTF-16 at worst
     const bytes = ENTRY_BYTES + key.length * 2 + result.packed.bytes;
     if (bytes > this.#bytesMax) return;
-    (isPresent ? this.#present : this.#past).set(key, { ...of, result, bytes });
+    const state = this.#state(environmentId, digest);
+    if (isPresent) this.#past.delete(state);
+    else this.#past.add(state);
+    state.keys.add(key);
+    this.#kept.set(key, { state, result, bytes });
     this.#bytes += bytes;
-    let keys = this.#keysOf.get(of.environmentId);
-    if (keys === undefined) this.#keysOf.set(of.environmentId, (keys = new Set()));
-    keys.add(key);
     while (this.#bytes > this.#bytesMax) this.#evict();
   }
 
   /** An environment's data have this digest from now on. */
   advance(environmentId: string, digest: string): void {
-    for (const key of this.#keysOf.get(environmentId) ?? []) {
-      const kept = (this.#present.get(key) ?? this.#past.get(key))!;
-      const [from, to] = kept.digest === digest ? [this.#past, this.#present] : [this.#present, this.#past];
-      if (from.delete(key)) to.set(key, kept);
+    for (const state of this.#states.get(environmentId)?.values() ?? []) {
+      if (state.digest === digest) this.#past.delete(state);
+      else this.#past.add(state);
     }
   }
 
   /** Forgets an environment. */
   remove(environmentId: string): void {
-    for (const key of this.#keysOf.get(environmentId) ?? []) this.#drop(key);
+    for (const { keys } of this.#states.get(environmentId)?.values() ?? []) {
+      for (const key of keys) this.#drop(key);
+    }
+  }
+
+  #state(environmentId: string, digest: string): State {
+    let states = this.#states.get(environmentId);
+    if (states === undefined) this.#states.set(environmentId, (states = new Map()));
+    let state = states.get(digest);
+    if (state === undefined) states.set(digest, (state = { environmentId, digest, keys: new Set() }));
+    return state;
   }
 
   #evict(): void {
-    const oldest = this.#past.keys().next();
-    const next = oldest.done === true ? this.#present.keys().next() : oldest;
-    if (next.done !== true) this.#drop(next.value);
+    const [oldest] = this.#past;
+    const [key] = oldest === undefined ? this.#kept.keys() : oldest.keys;
+    if (key !== undefined) this.#drop(key);
   }
 
   #drop(key: string): void {
-    const kept = this.#present.get(key) ?? this.#past.get(key);
+    const kept = this.#kept.get(key);
     if (kept === undefined) return;
-    this.#present.delete(key);
-    this.#past.delete(key);
-    this.#bytes -= kept.bytes;
-    const keys = this.#keysOf.get(kept.environmentId);
-    keys?.delete(key);
-    if (keys?.size === 0) this.#keysOf.delete(kept.environmentId);
+    const { state, bytes } = kept;
+    this.#kept.delete(key);
+    this.#bytes -= bytes;
+    state.keys.delete(key);
+    if (state.keys.size > 0) return;
+    // a state without results is none: there would be one for every change that ever was
+    this.#past.delete(state);
+    const states = this.#states.get(state.environmentId);
+    states?.delete(state.digest);
+    if (states?.size === 0) this.#states.delete(state.environmentId);
   }
 }

@@ -181,7 +181,24 @@ describe('data', () => {
     await answers[0];
     await until('the drop', () => threads[0]!.posted.at(-1)?.type === 'drop');
   });
+
+  it('of an environment that goes while a thread is given it is dropped as well', async () => {
+    const { pool, threads } = setUp();
+    pool.attach('a', await dataOf(manyFlags()));
+    const answer = pool.ask(question('a'));
+    threads[0]!.ready();
+    await until('the first items', () => threads[0]!.posted.length > 1);
+    expect(threads[0]!.posted.at(-1)?.type).toBe('items');
+    pool.detach('a');
+    await expect(answer).rejects.toThrow('no such environment is held, got a');
+    await until('the drop', () => threads[0]!.posted.at(-1)?.type === 'drop');
+  });
 });
+
+/** So many that they are given in several turns of the loop. */
+function manyFlags(): ReturnType<typeof flagOf>[] {
+  return Array.from({ length: 4000 }, (_, at) => flagOf(`f${at}`, { tags: ['x'.repeat(2000)] }));
+}
 
 describe('a thread that dies', () => {
   it('is replaced, fed again, and its question asked once more', async () => {
@@ -267,6 +284,25 @@ describe('a thread that dies', () => {
     await asked(threads[1], 1);
     threads[1]!.answer(['f']);
     expect(await answer).toMatchObject({ keys: ['f'] });
+  });
+
+  it('is not given another one when it found no end of a context', async () => {
+    const { pool, threads, clock } = setUp();
+    await attached(pool, 'a');
+    const evaluation = { context: '{}', audience: 'client', withReasons: false } as const;
+    const endless = { type: 'evaluate', environmentId: 'a', keys: undefined, memberships: undefined } as const;
+    const answers = [pool.ask({ ...endless, ...evaluation }), pool.ask(question('a'))];
+    const refused = expect(answers[0]).rejects.toThrow('its thread ended: it gave no answer for 30000 ms');
+    threads[0]!.ready();
+    await asked(threads[0], 1);
+    clock.advance(30_000);
+    await refused;
+    clock.advance(1000);
+    threads[1]!.ready();
+    await asked(threads[1], 1);
+    expect(threads[1]!.questions[0]?.type).toBe('affected');
+    threads[1]!.answer(['f']);
+    expect(await answers[1]).toMatchObject({ keys: ['f'] });
   });
 });
 

@@ -84,7 +84,10 @@ export class Pool {
     }
   }
 
-  /** Asks a thread. Rejects when two threads ended over it, when none can be started, and when the environment goes. */
+  /**
+   * Asks a thread. Rejects when two threads ended over it, or one found no end; when none can be started; and when the
+   * environment goes.
+   */
   ask(question: Question, signal?: AbortSignal): Promise<Answer> {
     const { environmentId } = question;
     if (this.#closed) return Promise.reject(closed());
@@ -157,7 +160,15 @@ export class Pool {
     slot.stale.delete(environmentId);
     const data = this.#environments.get(environmentId);
     if (data === undefined) slot.feed.drop(environmentId);
-    else await slot.feed.bring(environmentId, data);
+    else {
+      await slot.feed.bring(environmentId, data);
+      this.#forgetIfGone(slot, environmentId, data);
+    }
+  }
+
+  /** When an environment goes while a thread is given it, the thread has nothing yet of which it could be told. */
+  #forgetIfGone(slot: Slot, environmentId: string, data: DataSet): void {
+    if (this.#environments.get(environmentId) !== data) slot.stale.add(environmentId);
   }
 
   async #work(slot: Slot, job: Job): Promise<void> {
@@ -165,6 +176,7 @@ export class Pool {
     const data = this.#environments.get(environmentId)!;
     try {
       await slot.feed.bring(environmentId, data);
+      this.#forgetIfGone(slot, environmentId, data);
       if (job.signal?.aborted === true) return;
       if (this.#environments.get(environmentId) !== data) throw unknownEnvironment(environmentId);
       job.attempts++;
@@ -174,8 +186,8 @@ export class Pool {
       job.resolve(answer);
     } catch (thrown) {
       if (!(thrown instanceof ThreadEnded)) job.reject(thrown);
-      else if (job.attempts < ATTEMPTS_MAX && !this.#closed) this.#again(job);
-      else job.reject(failed(`its thread ended twice: ${thrown.message}`));
+      else if (mayTryAgain(job, thrown) && !this.#closed) this.#again(job);
+      else job.reject(failed(`its thread ended${thrown.tookTooLong ? '' : ' twice'}: ${thrown.message}`));
     }
   }
 
@@ -212,6 +224,11 @@ export class Pool {
       ),
     );
   }
+}
+
+/** A context for which one thread found no end in time would hold up the next one as long. */
+function mayTryAgain({ attempts, question }: Job, { tookTooLong }: ThreadEnded): boolean {
+  return attempts < ATTEMPTS_MAX && !(tookTooLong && question.type === 'evaluate');
 }
 
 function unknownEnvironment(environmentId: string): HeadgateError {

@@ -5,8 +5,15 @@ import type { AffectedMessage, Answer, EvaluateMessage, EvaluationThread, Unread
 /** A regular expression of a flag's can take for ever on a value that somebody chose for that. */
 const ANSWER_MS_MAX = 30_000;
 
-/** The thread ended: whoever waited may try another one. */
-export class ThreadEnded extends Error {}
+/** The thread ended: whoever waited may try another one, unless it was what was asked that took too long. */
+export class ThreadEnded extends Error {
+  readonly tookTooLong: boolean;
+
+  constructor(message: string, tookTooLong = false) {
+    super(message);
+    this.tookTooLong = tookTooLong;
+  }
+}
 
 /** What a slot tells its pool. */
 export interface SlotListener {
@@ -70,7 +77,7 @@ export class Slot {
         this.#waiting = { resolve, reject };
         timer = this.#clock.after(ANSWER_MS_MAX, () => {
           void this.#thread.end();
-          this.#lost(`it gave no answer for ${ANSWER_MS_MAX} ms`);
+          this.#lost(`it gave no answer for ${ANSWER_MS_MAX} ms`, true);
         });
         this.#thread.post(message);
       });
@@ -96,12 +103,12 @@ export class Slot {
     waiting?.resolve(answer);
   }
 
-  #lost(cause: string): void {
+  #lost(cause: string, tookTooLong = false): void {
     if (!this.alive) return;
     this.alive = false;
     const waiting = this.#waiting;
     this.#waiting = undefined;
     this.#listener.ended(cause);
-    waiting?.reject(new ThreadEnded(cause));
+    waiting?.reject(new ThreadEnded(cause, tookTooLong));
   }
 }

@@ -38,6 +38,8 @@ const HEADERS_MS_MAX = 30_000;
 const IDLE_MS_MAX = 60_000;
 /** What is cheaper to read to its end than a new connection. */
 const DRAIN_BYTES_MAX = 64 * 1024;
+/** It is on its way already, or a new connection is cheaper after all. */
+const DRAIN_MS_MAX = 5000;
 
 /** `tls.TLSSocket` has it, its types do not. */
 interface Securing {
@@ -104,6 +106,7 @@ export class Exchange {
   }
 
   #end(): void {
+    this.#disarm();
     this.#options.request.signal?.removeEventListener('abort', this.#onAbort);
     this.#options.ended(this);
   }
@@ -147,8 +150,10 @@ export class Exchange {
     const body = this.#read(response);
     const discard = (): void => {
       const length = Number(header('content-length') ?? Number.POSITIVE_INFINITY);
-      if (length <= DRAIN_BYTES_MAX) response.resume();
-      else response.destroy();
+      if (length > DRAIN_BYTES_MAX) return void response.destroy();
+      // of a body that is promised and does not come nobody else would ever let go
+      this.#arm(DRAIN_MS_MAX, `its end did not come within ${DRAIN_MS_MAX / 1000} s`);
+      response.resume();
     };
     return { status: response.statusCode ?? 0, header, body, discard, text: (bytesMax) => this.#text(body, bytesMax) };
   }

@@ -184,6 +184,22 @@ describe('a request', () => {
     await expect(outbound.send(get(base))).rejects.toThrow('it was stopped');
   });
 
+  it('lets go of an answer that is not wanted, also when the body that it promised never comes', async () => {
+    const clock = new FakeClock();
+    let open = 0;
+    const server = createServer((_, response) => response.writeHead(503, { 'content-length': '10' }).flushHeaders());
+    server.on('connection', (socket) => {
+      open += 1;
+      socket.on('close', () => (open -= 1)).on('error', () => {});
+    });
+    const base = `http://127.0.0.1:${await listen(server)}`;
+    const outbound = await opened({ clock });
+    (await outbound.send(get(base))).discard();
+    clock.advance(5000);
+    await until('the connection gone', () => open === 0);
+    expect(clock.armed).toBe(0);
+  });
+
   it('says where it could not go, without what may be secret', async () => {
     const outbound = await opened();
     const url = new URL('http://user:secret@127.0.0.1:1/all?auth=secret');
@@ -249,5 +265,7 @@ describe('a proxy', () => {
   it('must have an address', async () => {
     await expect(opened({ proxy: { url: 'socks://x' } })).rejects.toMatchObject({ code: 'HG_OPTION' });
     expect(() => urlUnder('ftp://x', '/')).toThrow(expect.objectContaining({ code: 'HG_OPTION' }));
+    // a scheme that was forgotten makes it none, and the password is one all the same
+    await expect(opened({ proxy: { url: 'user:secret@proxy:3128' } })).rejects.toThrow(/got "\.\.\.@proxy:3128"$/);
   });
 });

@@ -23,10 +23,15 @@ export function parseHttpUrl(act: string, name: string, text: string): URL {
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
     throw new HeadgateError(
       'HG_OPTION',
-      `Cannot ${act}: ${name} must be an http or https URL, got ${JSON.stringify(text)}`,
+      `Cannot ${act}: ${name} must be an http or https URL, got ${JSON.stringify(withoutUser(text))}`,
     );
   }
   return url as URL;
+}
+
+/** Whatever stands before an @ may be a password, in what is no URL as well. */
+function withoutUser(text: string): string {
+  return text.replace(/^(\w+:\/\/)?.*@/s, '$1...@');
 }
 
 /** A URL as it may stand in a message: without user, password and query, which may be secrets. */

@@ -3,6 +3,7 @@ import type { ClientInfo } from '../client.ts';
 import type { Environment } from '../environment.ts';
 import { factOf, requested } from '../facts.ts';
 import { quirksOf } from '../quirks.ts';
+import { replyEmpty } from '../replies.ts';
 import { spread } from '../spread.ts';
 import { STREAM_HEADERS } from '../words.ts';
 import type { ClientRoute, ClientSideOptions } from './deps.ts';
@@ -98,7 +99,7 @@ export class ClientSide {
 
   #fdv2(path: string, answer: (asked: Asked, question: Question) => Promise<void>): ClientRoute[] {
     const ask = async (asked: Asked, context: string | undefined): Promise<void> => {
-      const question = await questionOf(asked, context, this.#options);
+      const question = await this.#questionOf(asked, context);
       if (question !== undefined) await answer(asked, question);
     };
     return [
@@ -126,8 +127,20 @@ export class ClientSide {
     };
   }
 
-  async #evaluate(asked: Asked, context: string | undefined): Promise<void> {
+  /**
+   * Whom a request is about. A body takes its time: what is gone by then must not get streams or memory again, and whoever
+   * asked is told why when it comes back.
+   */
+  async #questionOf(asked: Asked, context: string | undefined): Promise<Question | undefined> {
     const question = await questionOf(asked, context, this.#options);
+    const { exchange, environment, audience, credential } = asked;
+    if (question === undefined || this.#options.directory.leadsTo(environment, audience, credential)) return question;
+    replyEmpty(exchange, 503, { 'retry-after': '1' });
+    return undefined;
+  }
+
+  async #evaluate(asked: Asked, context: string | undefined): Promise<void> {
+    const question = await this.#questionOf(asked, context);
     if (question !== undefined) await this.#poll(asked, question, MAP);
   }
 
@@ -137,7 +150,7 @@ export class ClientSide {
 
   /** The context says nothing about pings, but whoever may not ask about it is told so here already. */
   async #pingFor(asked: Asked, context: string | undefined): Promise<void> {
-    if ((await questionOf(asked, context, this.#options)) !== undefined) this.#ping(asked);
+    if ((await this.#questionOf(asked, context)) !== undefined) this.#ping(asked);
   }
 
   #ping({ exchange, environment, audience, credential, route, info }: Asked): void {

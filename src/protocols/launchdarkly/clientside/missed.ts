@@ -19,13 +19,22 @@ export interface Missed {
   readonly direct: ReadonlyMap<string, Change>;
 }
 
-/** Which flags may have another value after these changes. Found out once for all who miss the same. */
+/**
+ * Which flags may have another value after these changes. Found out once for all who miss the same, unless that fails: what
+ * is remembered stays until the next change, and a thread that ended is no reason to send everybody away until then.
+ */
 export async function affectedBy(
   evaluations: Evaluating,
   environmentId: string,
   changes: CatchUp,
 ): Promise<readonly string[]> {
-  return await changes.memo('eval/affected', () => evaluations.affected(environmentId, changes.keys));
+  const known = changes.memo('eval/affected', (): { keys?: ReturnType<Evaluating['affected']> } => ({}));
+  try {
+    return await (known.keys ??= evaluations.affected(environmentId, changes.keys));
+  } catch (error) {
+    delete known.keys;
+    throw error;
+  }
 }
 
 /**

@@ -51,7 +51,9 @@ export class ValueStreams {
     const opening: Opening = { ...asked, feeds, question };
     const { exchange, environment } = opening;
     if (!environment.data.ready) {
-      feeds.values.rest(this.#openStream(opening, -1));
+      const stream = this.#openStream(opening, -1);
+      stream.running = false;
+      feeds.values.rest(stream);
       return;
     }
     const claim = claimOf(exchange, question);
@@ -235,7 +237,6 @@ export class ValueStreams {
 
   /** Sends the first thing to a stream, then lets it follow. */
   async #begin(feeds: ClientFeeds, stream: ValueStream, send: () => Promise<unknown>): Promise<void> {
-    stream.running = true;
     await orKill(stream, send);
     stream.running = false;
     if (!stream.channel.dead) this.follow(feeds, stream);
@@ -291,7 +292,7 @@ export class ValueStreams {
     return undefined;
   }
 
-  /** Sends the head of a stream: from here on it is open. */
+  /** Sends the head of a stream: from here on it is open. A change must not overtake the first thing that it is sent. */
   #openStream(opening: Opening, cursor: number): ValueStream {
     const { exchange, environment, audience, credential, route, info, feeds, question } = opening;
     const stream: ValueStream = {
@@ -306,7 +307,8 @@ export class ValueStreams {
       openedMs: this.#options.front.clock.now(),
       prints: new Fingerprints(feeds.of(audience).prints),
       revision: '',
-      running: false,
+      running: true,
+      resting: false,
       over: false,
     };
     feeds.values.opened(stream);

@@ -16,6 +16,8 @@ export interface ValueStream extends OpenStream {
   revision: string;
   /** Whether somebody is bringing it up to date. */
   running: boolean;
+  /** Whether nothing is being sent to it: it has heartbeats and an age. */
+  resting: boolean;
   /** Ended, or to be ended as soon as what is under way is sent. */
   over: boolean;
 }
@@ -78,14 +80,20 @@ export class ValueFeed {
   /** Nothing is being sent to it: from here on it is kept alive, or ended if it is over. */
   rest(stream: ValueStream): void {
     if (stream.channel.dead) return;
+    stream.resting = true;
     this.#group.add(stream.channel, 0, stream, stream.openedMs);
     if (stream.over) this.#group.close(stream.channel);
   }
 
   /** Something is about to be sent to it. False: it has been ended, and nothing may follow. */
   take(stream: ValueStream): boolean {
-    if (stream.over) return false;
+    if (stream.over) {
+      // told to end while nothing kept it: between its head and its first data, say
+      if (!stream.resting) this.rest(stream);
+      return false;
+    }
     this.#group.remove(stream.channel);
+    stream.resting = false;
     return true;
   }
 

@@ -12,6 +12,8 @@ export interface ArchiveEnvironment {
   readonly dataId: string;
   readonly flags: Readonly<Record<string, unknown>>;
   readonly segments?: Readonly<Record<string, unknown>>;
+  /** Members of the environment that are not as usual. */
+  readonly env?: Readonly<Record<string, unknown>>;
 }
 
 function filesOf(environment: ArchiveEnvironment): readonly (readonly [name: string, text: string])[] {
@@ -27,6 +29,7 @@ function filesOf(environment: ArchiveEnvironment): readonly (readonly [name: str
     defaultTtl: 0,
     secureMode: false,
     version: 1,
+    ...environment.env,
   };
   return [
     [`${envId}-data.json`, JSON.stringify({ flags, segments })],

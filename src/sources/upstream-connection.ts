@@ -11,6 +11,8 @@ import type { UpstreamError, UpstreamOptions, UpstreamStatus } from './upstream-
 const STREAM_AWAY_MS_MAX = 2 * 60_000;
 /** Between two polls: what the vendor's SDKs leave as a minimum. */
 const POLL_INTERVAL_MS = 30_000;
+/** How long another connection may be kept from telling what changed: as long as an answer may take to begin. */
+const TURN_MS_MAX = 30_000;
 /** A key that is refused is seldom known a second later, and a fleet of relays with wrong keys must not weigh on anybody. */
 const REFUSED_MS = { firstMs: 5 * 60_000, maxMs: 60 * 60_000 };
 
@@ -172,7 +174,7 @@ export class Connection implements UpstreamSink {
   /** One stream, and a poll if it has been away for long. Answers how long to wait before the next; 0: not at all. */
   async #once(): Promise<number> {
     try {
-      await this.#withTurn(() => this.#attempt(() => this.#streamDelivers()).stream());
+      await this.#withTurn((signal) => this.#attempt(signal, () => this.#streamDelivers()).stream());
       return 0;
     } catch (thrown) {
       const endedMs = this.#ended();
@@ -184,22 +186,35 @@ export class Connection implements UpstreamSink {
     }
   }
 
-  #attempt(delivered: () => void): Attempt {
+  #attempt(signal: AbortSignal, delivered: () => void): Attempt {
     const { upstream, memory, sdkKey } = this.#options;
-    const signal = this.#stopping.signal;
     return new Attempt({ upstream, memory, sdkKey, fresh: this.#fresh, sink: this, signal, delivered });
   }
 
   /**
    * While another connection goes on, our turn begins before the request and ends with the first delivery: whatever the other has told
-   * by then is in what upstream answers, so nothing that clients were told is taken back.
+   * by then is in what upstream answers, so nothing that clients were told is taken back. The other must not wait for ever: an
+   * upstream that answers and then says nothing is given up.
    */
-  async #withTurn(run: () => Promise<void>): Promise<void> {
-    if (this.#options.predecessor()) this.#endTurn = await this.#options.turns.take();
+  async #withTurn(run: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    if (!this.#options.predecessor()) {
+      if (!this.#stopped) await run(this.#stopping.signal);
+      return;
+    }
+    const endTurn = await this.#options.turns.take();
+    const giveUp = new AbortController();
+    const stop = (): void => giveUp.abort();
+    const timer = this.#options.upstream.clock.after(TURN_MS_MAX, stop);
+    this.#stopping.signal.addEventListener('abort', stop, { once: true });
+    this.#endTurn = () => {
+      timer.cancel();
+      endTurn();
+    };
     try {
-      if (!this.#stopped) await run();
+      if (!this.#stopped) await run(giveUp.signal);
     } finally {
       this.#turnEnds();
+      this.#stopping.signal.removeEventListener('abort', stop);
     }
   }
 
@@ -265,7 +280,7 @@ export class Connection implements UpstreamSink {
     if (nowMs - this.#awaySinceMs < STREAM_AWAY_MS_MAX || nowMs - this.#polledMs < POLL_INTERVAL_MS) return;
     this.#polledMs = nowMs;
     try {
-      await this.#withTurn(() => this.#attempt(() => this.#pollDelivers()).poll());
+      await this.#withTurn((signal) => this.#attempt(signal, () => this.#pollDelivers()).poll());
     } catch (thrown) {
       this.#polling = false;
       if (!this.#stopped) this.#failed(thrown, 0);

@@ -50,6 +50,36 @@ describe.each(['fdv1', 'fdv2'] as const)('another key in %s', (protocol) => {
     expect(kept.calls).toHaveLength(3);
   });
 
+  it('that is answered, and then told nothing, keeps changes back for half a minute at most', async () => {
+    await using rig = await UpstreamRig.open({ protocol });
+    const { cloud, kept, upstream } = rig;
+    const environment = cloud.environment('sdk-fake', TWO);
+    await upstream.start();
+    environment.rotate('sdk-new', true);
+    cloud.fault({ kind: 'hold', bytes: 0 });
+    upstream.setKey('sdk-new');
+    await cloud.until('the second request', () => cloud.seen(path).length === 2);
+    // life, as of a relay that has no data yet
+    cloud.raw(':\n\n');
+    environment.patch('flags', flag('a', 2));
+    await turns(20);
+    expect(kept.versionOf('flags', 'a')).toBe(1);
+    rig.clock.advance(30_000);
+    await kept.until('the change', () => kept.versionOf('flags', 'a') === 2);
+    expect(kept.now).toBe('VALID');
+    await rig.afterWait(1000);
+    const open = (): string =>
+      cloud
+        .seen(path, true)
+        .map(({ key }) => key)
+        .join();
+    await cloud.until('the new one alone', () => cloud.seen(path).length === 3 && open() === 'sdk-new');
+    environment.patch('flags', flag('a', 3));
+    await kept.until('the next change', () => kept.versionOf('flags', 'a') === 3);
+    await upstream.stop();
+    expect(rig.clock.armed).toBe(0);
+  });
+
   it('that is refused leaves the old one in its place, until that breaks', async () => {
     await using rig = await UpstreamRig.open({ protocol });
     const { cloud, kept, upstream } = rig;

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import type { FakeEnvironment, FakeItem } from '../support/fake-upstream.ts';
-import { RelayWorld } from '../support/relay-world.ts';
+import type { FakeEnvironment } from '../support/fake-upstream.ts';
+import { RelayWorld, relayFlag as flag } from '../support/relay-world.ts';
 
 /*
  * A relay whose upstream is not there, goes away and comes back: what is held stays served, whoever waits gets it, and
@@ -12,10 +12,6 @@ vi.setConfig({ testTimeout: 60_000 });
 let world: RelayWorld;
 
 afterEach(() => world.end());
-
-function flag(key: string, version: number, more: object = {}): FakeItem {
-  return { key, version, on: true, variations: [true, false], fallthrough: { variation: 0 }, salt: key, ...more };
-}
 
 const PRODUCTION = { sdkKey: 'sdk-production', mobileKey: 'mob-production', envId: 'id-production' };
 const FLAGS = { environments: { production: PRODUCTION } };

@@ -8,6 +8,7 @@ import { type Headgate, startHeadgate } from './headgate.ts';
 import type { Line } from './line-process.ts';
 import { RelayClient, type RelayClientOptions } from './relay-world-client.ts';
 import { FakeUpstream, type FakeUpstreamOptions } from './fake-upstream.ts';
+import type { FakeItem } from './fake-upstream-environment.ts';
 
 /** A part of our own file. */
 export type Settings = Readonly<Record<string, unknown>>;
@@ -42,6 +43,12 @@ export interface RelayStatus {
       }
     >
   >;
+}
+
+/** A flag that is on for everybody. */
+export function relayFlag(key: string, version: number, more: object = {}): FakeItem {
+  const values = { variations: [true, false], fallthrough: { variation: 0 }, offVariation: 1 };
+  return { key, version, on: true, ...values, salt: key, ...more };
 }
 
 /** `/status` is looked at so often while a test waits for what it says. */

@@ -25,6 +25,8 @@ interface RequestSeries {
 }
 
 const STREAMS: ReadonlySet<string> = new Set(['/all', '/flags', '/sdk/stream']);
+/** Streams of browsers and phones. */
+const CLIENT_STREAM = /^\/(sdk\/stream\/eval|m?eval|m?ping)(\/|$)/;
 
 function protocolOf(route: string): string {
   if (route.startsWith('/sdk/stream') || route.startsWith('/sdk/poll')) return 'fdv2';
@@ -59,11 +61,17 @@ function measureRequests(registry: Registry, { prefix, tenantOf }: FlagsMeasured
   const newConnections = named('newConnections');
   const bySdk = (environment: string, sdk: string): Map<string, RequestSeries> & { readonly make: Make } =>
     Object.assign(new Map<string, RequestSeries>(), {
-      make: (route: string, method: string): RequestSeries => ({
-        relay9: relay9.bind(environment, route, method, sdk),
-        relay8: relay8?.bind(environment, method, 'server', routeOf8(route), sdk),
-        newConnection: STREAMS.has(route) ? newConnections?.bind(environment, 'server', sdk) : undefined,
-      }),
+      make: (route: string, method: string): RequestSeries => {
+        const category = categoryOf(route);
+        const isStream = STREAMS.has(route) || CLIENT_STREAM.test(route);
+        // version 8 does not count what a browser asks before it asks
+        const isCounted = method !== 'OPTIONS';
+        return {
+          relay9: relay9.bind(environment, route, method, sdk),
+          relay8: isCounted ? relay8?.bind(environment, method, category, routeOf8(route), sdk) : undefined,
+          newConnection: isCounted && isStream ? newConnections?.bind(environment, category, sdk) : undefined,
+        };
+      },
     });
   const bound = new BoundByName(TENANTS_MAX, (environment) => {
     const tenant = tenantOf(environment);
@@ -71,9 +79,10 @@ function measureRequests(registry: Registry, { prefix, tenantOf }: FlagsMeasured
   });
   return requested.listen(({ environment, sdk, route, method }) => {
     const routes = bound.of(environment).of(sdk);
-    // routes are ours, and a route that is asked for this way takes GET: nothing to bound
-    let series = routes.get(route);
-    if (series === undefined) routes.set(route, (series = routes.make(route, method)));
+    // routes are ours, and so are the methods that they take: nothing to bound
+    const asked = `${method} ${route}`;
+    let series = routes.get(asked);
+    if (series === undefined) routes.set(asked, (series = routes.make(route, method)));
     series.relay9.value++;
     if (series.relay8 !== undefined) series.relay8.value++;
     if (series.newConnection !== undefined) series.newConnection.value++;
@@ -82,9 +91,21 @@ function measureRequests(registry: Registry, { prefix, tenantOf }: FlagsMeasured
 
 type Make = (route: string, method: string) => RequestSeries;
 
+/** Who asks on a route, in the words of version 8. Phones share FDv2's routes for values with browsers: it has none of them. */
+function categoryOf(route: string): 'server' | 'mobile' | 'browser' {
+  if (/^\/(msdk|mobile|meval|mping)(\/|$)/.test(route)) return 'mobile';
+  return route.includes(':envId') || route === IMAGE || /^\/sdk\/(stream|poll)\/eval/.test(route)
+    ? 'browser'
+    : 'server';
+}
+
+/** Here it takes the whole name of the file. */
+const IMAGE = '/a/:file';
+
 /** Version 8 writes `/sdk/flags/{key}` as `_sdk_flags_{key}`. */
 function routeOf8(route: string): string {
-  return route.replaceAll('/', '_').replaceAll(/:(\w+)/g, '{$1}');
+  const named = route === IMAGE ? '/a/:envId.gif' : route;
+  return named.replaceAll(/:(\w+)/g, '{$1}').replaceAll('/', '_');
 }
 
 function measureDeliveries(registry: Registry, shared: SharedMetrics, { tenantOf }: FlagsMeasured): (() => void)[] {

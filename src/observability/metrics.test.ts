@@ -207,6 +207,35 @@ describe('metrics', () => {
     });
   });
 
+  it('name routes and who asks as the vendor does, by each method', () => {
+    const metrics = start({ relay8Prefix: 'relay' });
+    const asked = [
+      ['GET', '/sdk/flags/:key'],
+      ['REPORT', '/sdk/evalx/:envId/context'],
+      ['GET', '/sdk/evalx/:envId/contexts/:context'],
+      ['OPTIONS', '/events/bulk/:envId'],
+      ['POST', '/events/bulk/:envId'],
+      ['GET', '/a/:file'],
+      ['POST', '/mobile'],
+      ['GET', '/mping'],
+    ] as const;
+    for (const [method, route] of asked) flags.requested.publish(() => ({ ...CLIENT, route, method }));
+    const labels = (method: string, category: string, route: string): string =>
+      `env="Shop Production",method="${method}",platformCategory="${category}",route="${route}",userAgent="GoClient"`;
+    expect(valuesOf(metrics, 'relay_requests')).toEqual({
+      [labels('GET', 'server', '_sdk_flags_{key}')]: 1,
+      [labels('REPORT', 'browser', '_sdk_evalx_{envId}_context')]: 1,
+      [labels('GET', 'browser', '_sdk_evalx_{envId}_contexts_{context}')]: 1,
+      [labels('POST', 'browser', '_events_bulk_{envId}')]: 1,
+      [labels('GET', 'browser', '_a_{envId}.gif')]: 1,
+      [labels('POST', 'mobile', '_mobile')]: 1,
+      [labels('GET', 'mobile', '_mping')]: 1,
+    });
+    expect(valuesOf(metrics, 'relay_newconnections')).toEqual({
+      'env="Shop Production",platformCategory="mobile",userAgent="GoClient"': 1,
+    });
+  });
+
   it('hear nothing more once they are closed', () => {
     start().close();
     expect(requested.isHeard).toBe(false);

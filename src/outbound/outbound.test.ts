@@ -234,6 +234,18 @@ describe('certificates', () => {
 });
 
 describe('a proxy', () => {
+  // Fails when what a proxy says of a tunnel that it does not make is taken for the answer.
+  it.each([403, 407, 502])('that makes no tunnel is a connection that fails, whatever it says: %s', async (status) => {
+    const proxy = createServer();
+    proxy.on('connect', (_request, socket) => socket.end(`HTTP/1.1 ${status} No\r\ncontent-length: 0\r\n\r\n`));
+    const outbound = await opened({ proxy: { url: `http://127.0.0.1:${await listen(proxy)}` } });
+    const sent = outbound.send({ method: 'GET', url: new URL('https://flags.example/all') });
+    await expect(sent).rejects.toThrow(
+      `Cannot reach https://flags.example/all: its proxy must make a tunnel with status 200, got ${status}`,
+    );
+    await expect(sent).rejects.toMatchObject({ code: 'HG_UPSTREAM' });
+  });
+
   it('is asked for http addresses by their whole name, with user and password', async () => {
     const proxy = await proxied();
     const outbound = await opened({ proxy: { url: proxy.url, user: 'u', password: 'p' } });

@@ -68,8 +68,12 @@ export interface Exchange {
    * done. Take a slot only then. Never called when the client goes away first.
    */
   onTurn(listener: () => void): void;
-  /** The request's body. Rejects when it is larger than `bytesMax` or the client leaves before its end. */
-  body(bytesMax: number): Promise<Buffer>;
+  /**
+   * The request's body. Rejects when it is larger than `bytesMax` or the client leaves before its end.
+   *
+   * @param onPart - told how many bytes came, each time; when it says no, the rest is dropped and the promise rejects.
+   */
+  body(bytesMax: number, onPart?: (bytes: number) => boolean): Promise<Buffer>;
   /** A whole answer. Content-Length is added; a HEAD request gets the headers only. */
   reply(status: number, headers: ReplyHeaders, body?: string | Uint8Array): void;
   /** Begins an answer: with Content-Length in `headers` the body must have exactly that size, without it is chunked. */
@@ -207,20 +211,23 @@ class NodeExchange implements Exchange {
     else whenOwnsSocket(this.#res, listener);
   }
 
-  body(bytesMax: number): Promise<Buffer> {
+  body(bytesMax: number, onPart?: (bytes: number) => boolean): Promise<Buffer> {
     const req = this.#req;
     return new Promise((resolve, reject) => {
       const parts: Buffer[] = [];
       let bytes = 0;
       const collect = (part: Buffer): void => {
         bytes += part.byteLength;
-        if (bytes <= bytesMax) {
+        const isTaken = bytes <= bytesMax && (onPart?.(part.byteLength) ?? true);
+        if (isTaken) {
           parts.push(part);
           return;
         }
+        parts.length = 0;
         // without a listener the rest flows on and is dropped; a destroyed request would take the answer's connection along
         req.removeListener('data', collect);
-        reject(new Error(`Cannot read the request: its body may have ${bytesMax} bytes, got more`));
+        const limit = bytes > bytesMax ? `its body may have ${bytesMax} bytes` : 'there is no room for its body';
+        reject(new Error(`Cannot read the request: ${limit}, got more`));
       };
       req.on('data', collect);
       req.once('end', () => resolve(Buffer.concat(parts)));

@@ -394,6 +394,25 @@ describe.each(TRANSPORTS)('an exchange over %s', (transport) => {
     ]);
   });
 
+  it('reads a body as long as whoever reads it takes its parts', async () => {
+    const rig = await rigOf(transport, (exchange) => {
+      let bytes = 0;
+      const takes = (more: number): boolean => (bytes += more) <= 5;
+      exchange.body(100, takes).then(
+        (body) => exchange.reply(200, {}, body),
+        (error: Error) => exchange.reply(503, {}, error.message),
+      );
+    });
+    const fits = await ask(rig, '/', { method: 'POST', body: 'hello' });
+    expect([fits.status, await fits.ended, fits.text]).toEqual([200, 'whole', 'hello']);
+    const exceeds = await ask(rig, '/', { method: 'POST', body: 'hello!' });
+    expect(await exceeds.ended).toBe('whole');
+    expect([exceeds.status, exceeds.text]).toEqual([
+      503,
+      'Cannot read the request: there is no room for its body, got more',
+    ]);
+  });
+
   it('tells once when it is complete, and calls it complete', async () => {
     const told: boolean[] = [];
     const exchanges: Exchange[] = [];

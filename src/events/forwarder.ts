@@ -20,8 +20,8 @@ const SCHEMA_OURS = 4;
 const POSTS_MAX = 4;
 const DIAGNOSTICS_MAX = 16;
 
-/** An old event is made into values in one call, which holds the event loop. */
-const OLD_EVENT_BYTES_MAX = 512 * 1024;
+/** An old event is made into values in one call, which holds the event loop: for 10 ms when it is made to be slow. */
+const OLD_EVENT_BYTES_MAX = 128 * 1024;
 /** Events of one post that are looked at one by one. */
 const OLD_EVENTS_MAX = 50_000;
 

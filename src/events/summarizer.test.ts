@@ -304,7 +304,7 @@ describe('summaries', () => {
 
   it('leave out one event that is too large to be looked at', async () => {
     const { upstream, forwarder } = startForwarder();
-    forwarder.accept(oldPostOf([{ ...evaluation, data: 'x'.repeat(600_000) }, evaluation]));
+    forwarder.accept(oldPostOf([{ ...evaluation, data: 'x'.repeat(140_000) }, evaluation]));
     await forwarder.flush();
     expect(upstream.posts[0]?.events).toEqual([index, summary]);
     expect(forwarder.stats().environments['env']?.dropped['too-large']).toMatchObject({ events: 1 });

@@ -124,7 +124,7 @@ export class FakeExchange implements Exchange {
     listener();
   }
 
-  body(): Promise<Buffer> {
+  body(_bytesMax?: number, _onPart?: (bytes: number) => boolean): Promise<Buffer> {
     return Promise.resolve(Buffer.alloc(0));
   }
 

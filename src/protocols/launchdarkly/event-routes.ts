@@ -120,11 +120,13 @@ const PLAIN = { 'content-type': 'text/plain; charset=utf-8' };
  */
 export class EventRoutes {
   readonly #options: EventRoutesOptions;
-  readonly #bodies: Bodies;
+  /** What anybody can send who has a page or an app takes nothing from servers. */
+  readonly #bodies: { readonly ofServers: Bodies; readonly public: Bodies };
 
   constructor(options: EventRoutesOptions) {
     this.#options = options;
-    this.#bodies = new Bodies(options.bodyBytesMax);
+    const { bodyBytesMax } = options;
+    this.#bodies = { ofServers: new Bodies(bodyBytesMax), public: new Bodies(bodyBytesMax) };
   }
 
   /** The paths of this part of the front. */
@@ -151,7 +153,7 @@ export class EventRoutes {
     const { events } = this.#options;
     if (events === 'discard') return exchange.reply(202, cors);
     if (events === undefined) return replyMessage(exchange, 503, TEXT.off, cors);
-    const body = await this.#bodies.read(exchange);
+    const body = await this.#bodies[at.audience === 'server' ? 'ofServers' : 'public'].read(exchange);
     if (body === undefined) return;
     if ('status' in body) return replyMessage(exchange, body.status, body.message, cors);
     if (body.bytes.length === 0) return replyMessage(exchange, 400, TEXT.empty, cors);

@@ -1,4 +1,5 @@
 import type { Exchange } from '../../../delivery/index.ts';
+import { BodyRoom } from '../body-room.ts';
 import type { ClientInfo } from '../client.ts';
 import type { Environment } from '../environment.ts';
 import { factOf, requested } from '../facts.ts';
@@ -16,6 +17,9 @@ import { type Asked, type Question, questionOf } from './question.ts';
 import { ValueStreams } from './streams.ts';
 import { MAP, POLL, type Shape } from './values.ts';
 
+/** A few kilobytes are usual: this is a herd of ten thousand. */
+const CONTEXTS_BYTES_MAX = 32 * 1024 * 1024;
+
 type Params = Readonly<Record<string, string>>;
 type Answer = (asked: Asked, params: Params) => Promise<void> | void;
 
@@ -29,6 +33,8 @@ export class ClientSide {
   readonly #options: ClientSideOptions;
   readonly #polls: EvaluatedPolls;
   readonly #streams: ValueStreams;
+  /** For contexts on their way. */
+  readonly #room = new BodyRoom(CONTEXTS_BYTES_MAX);
   readonly #feeds = new Map<Environment, ClientFeeds>();
 
   constructor(options: ClientSideOptions) {
@@ -132,7 +138,7 @@ export class ClientSide {
    * asked is told why when it comes back.
    */
   async #questionOf(asked: Asked, context: string | undefined): Promise<Question | undefined> {
-    const question = await questionOf(asked, context, this.#options);
+    const question = await questionOf(asked, context, { ...this.#options, room: this.#room });
     const { exchange, environment, audience, credential } = asked;
     if (question === undefined || this.#options.directory.leadsTo(environment, audience, credential)) return question;
     replyEmpty(exchange, 503, { 'retry-after': '1' });

@@ -113,8 +113,8 @@ export class CorsExchange implements Exchange {
     this.#exchange.onTurn(listener);
   }
 
-  body(bytesMax: number): Promise<Buffer> {
-    return this.#exchange.body(bytesMax);
+  body(bytesMax: number, onPart?: (bytes: number) => boolean): Promise<Buffer> {
+    return this.#exchange.body(bytesMax, onPart);
   }
 
   reply(status: number, headers: ReplyHeaders, body?: string | Uint8Array): void {

@@ -1,5 +1,6 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import type { Exchange } from '../../../delivery/index.ts';
+import type { BodyRoom } from '../body-room.ts';
 import type { ClientInfo } from '../client.ts';
 import type { EnvironmentInfo } from '../credentials.ts';
 import type { Audience } from '../directory.ts';
@@ -38,6 +39,7 @@ const TEXT = {
   base64: 'context part of URL path did not decode as valid base64',
   pathContext: 'context part of URL path did not decode to valid evaluation context as JSON',
   bodyContext: 'request body was not a valid evaluation context as JSON',
+  noRoom: 'Too many request bodies are on their way.',
   hash: 'Environment is in secure mode, and context hash does not match.',
 } as const;
 
@@ -45,13 +47,10 @@ const TEXT = {
 export async function questionOf(
   asked: Asked,
   encoded: string | undefined,
-  options: Pick<ClientSideOptions, 'evaluations' | 'bodyBytesMax'>,
+  options: Pick<ClientSideOptions, 'evaluations' | 'bodyBytesMax'> & { readonly room: BodyRoom },
 ): Promise<Question | undefined> {
   const { exchange, environment, audience } = asked;
-  const json =
-    encoded === undefined
-      ? await jsonOfBody(exchange, Math.min(options.bodyBytesMax, CONTEXT_BYTES_MAX))
-      : jsonOfPath(exchange, encoded);
+  const json = encoded === undefined ? await jsonOfBody(exchange, options) : jsonOfPath(exchange, encoded);
   if (json === undefined) return undefined;
   const context = options.evaluations.parseContext(json);
   if ('error' in context) return refuse(exchange, encoded === undefined ? TEXT.bodyContext : TEXT.pathContext);
@@ -94,15 +93,18 @@ function jsonOfPath(exchange: Exchange, encoded: string): string | undefined {
   return Buffer.from(encoded, 'base64').toString('utf8');
 }
 
-async function jsonOfBody(exchange: Exchange, bytesMax: number): Promise<string | undefined> {
+async function jsonOfBody(
+  exchange: Exchange,
+  { room, bodyBytesMax }: Pick<ClientSideOptions, 'bodyBytesMax'> & { readonly room: BodyRoom },
+): Promise<string | undefined> {
   const [type = ''] = (exchange.header('content-type') ?? '').split(';');
   if (type.trim().toLowerCase() !== 'application/json') return replyText(exchange, 415, TEXT.contentType);
-  try {
-    return (await exchange.body(bytesMax)).toString('utf8');
-  } catch {
-    if (exchange.closed) return undefined;
-    return replyText(exchange, 413, `Request body must have at most ${bytesMax} bytes.`);
-  }
+  const bytesMax = Math.min(bodyBytesMax, CONTEXT_BYTES_MAX);
+  const body = await room.read(exchange, bytesMax);
+  if (body === 'gone') return undefined;
+  if (body === 'no room') return replyText(exchange, 503, TEXT.noRoom);
+  if (body === 'too large') return replyText(exchange, 413, `Request body must have at most ${bytesMax} bytes.`);
+  return body.toString('utf8');
 }
 
 function replyText(exchange: Exchange, status: number, text: string): undefined {

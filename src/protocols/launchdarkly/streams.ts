@@ -9,6 +9,7 @@ import { credentialOf } from './credentials.ts';
 import type { FrontOptions } from './deps.ts';
 import { type Environment, type Feed, groupOf, type StreamClient } from './environment.ts';
 import { type ClientFact, caughtUp, factOf, failed, steppedBack } from './facts.ts';
+import { untilData } from './first-data.ts';
 import { type Claim, claimOf, positionOf, type Start, startOf, unchanged, whileAhead } from './positions.ts';
 import { takesCatchUp } from './quirks.ts';
 import { replyBehind } from './replies.ts';
@@ -26,7 +27,7 @@ type Opening = Pick<StreamClient, 'environment' | 'feed' | 'route' | 'info'> & {
  *
  * ```
  *  request ─► no data yet ──────────────────► wait ───────────────┐ first data
- *     │                                                           ▼
+ *     │        (whoever names a position waits before the head)   ▼
  *     ├─► up to date, small catch-up ──► write ──► follow ◄── full copy ◄───┐
  *     └─► full copy, large catch-up ──► slot ──► deliver ──┘   (slot)       │
  *                                                  │  ▲                     │
@@ -48,11 +49,15 @@ export class Streams {
   /** Answers a request for a stream. */
   async open(exchange: Exchange, environment: Environment, feed: Feed, route: string): Promise<void> {
     const opening: Opening = { environment, feed, route, info: clientOf(exchange), exchange };
+    const claim = claimOf(exchange, feed.view, opening.info.quirks.frozenBasis);
+    if (this.#takesChanges(opening)) {
+      await untilData(environment.data, claim, this.#front.clock, this.#front.aheadWaitMsMax);
+      if (exchange.closed) return;
+    }
     if (!environment.data.ready) {
       environment.wait(this.#openStream(opening), true);
       return;
     }
-    const claim = claimOf(exchange, feed.view, opening.info.quirks.frozenBasis);
     await this.#whileAhead(opening, claim);
     if (exchange.closed) return;
     const start = this.#startOf(opening, claim);
@@ -115,11 +120,15 @@ export class Streams {
     await whileAhead(environment, claim, clock, aheadWaitMsMax);
   }
 
-  #startOf({ environment, feed, route, info }: Opening, claim: Claim): Start {
+  #startOf(opening: Opening, claim: Claim): Start {
+    const { environment, route, info } = opening;
     const start = startOf(environment, claim, () => steppedBack.publish(() => factOf(environment, route, info)));
-    const isFdv1 = feed !== environment.objects;
-    if (start.kind === 'behind' || !isFdv1 || takesCatchUp(info.quirks, this.#front.catchUp)) return start;
-    return { kind: 'full' };
+    return start.kind === 'behind' || this.#takesChanges(opening) ? start : { kind: 'full' };
+  }
+
+  /** Whether a client that comes back may be given changes in place of everything. */
+  #takesChanges({ environment, feed, info }: Opening): boolean {
+    return feed === environment.objects || takesCatchUp(info.quirks, this.#front.catchUp);
   }
 
   /** Up to date, or nearly: no slot, never refused. */

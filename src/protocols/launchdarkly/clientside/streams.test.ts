@@ -14,7 +14,7 @@ import { turns, until } from '../../../../test/support/conditions.ts';
 import { gone, put } from '../../../../test/support/flags-items.ts';
 import { SseReader } from '../../../../test/support/sse-reader.ts';
 import { FakeClock } from '../../../kernel/index.ts';
-import { caughtUp, delivered, failed } from '../facts.ts';
+import { caughtUp, delivered, failed, requested } from '../facts.ts';
 
 const ME = { kind: 'user', key: 'me' };
 const pathOf = (context: object): string => `/sdk/stream/eval/${encoded(context)}?auth=${ENV_ID}`;
@@ -139,6 +139,22 @@ describe('a stream of values', () => {
     expect(stream.names[0]).toBe('server-intent');
     await rig.pass(180_000, 60_000);
     await stream.until('a heartbeat', () => stream.comments === 2);
+  });
+
+  // Fails when untilData() is not awaited: the head of the stream is sent, and everything with the first data.
+  it('that names a position waits for the first data before its head, and is told what it misses', async () => {
+    const before = await start();
+    const { id } = await (await before.stream(PATH)).event(4);
+    await before.stop();
+    rig = await startClientSide();
+    rig.front.upsert(CLIENT_INFO);
+    let asked = 0;
+    const stop = requested.listen(() => asked++);
+    const opening = rig.stream(`${PATH}&basis=${id}`);
+    await until('its request', () => asked === 1);
+    await rig.load(START);
+    expect((await (await opening).event(1)).json).toMatchObject({ payloads: [{ intentCode: 'none' }] });
+    stop();
   });
 
   it('gets everything again when the log is broken, without being refused', async () => {

@@ -5,6 +5,7 @@ import { admit } from '../admit.ts';
 import { CATCH_UP_BYTES_FREE } from '../catch-up.ts';
 import type { Evaluated } from '../evaluation/types.ts';
 import { type ClientFact, caughtUp, factOf, failed, steppedBack } from '../facts.ts';
+import { untilData } from '../first-data.ts';
 import { positionOf, startOf, whileAhead } from '../positions.ts';
 import { replyBehind } from '../replies.ts';
 import { sendCharged } from '../send.ts';
@@ -50,14 +51,17 @@ export class ValueStreams {
   async open(asked: Asked, feeds: ClientFeeds, question: Question): Promise<void> {
     const opening: Opening = { ...asked, feeds, question };
     const { exchange, environment } = opening;
+    const { clock, aheadWaitMsMax } = this.#options.front;
+    const claim = claimOf(exchange, question);
+    await untilData(environment.data, claim, clock, aheadWaitMsMax);
+    if (exchange.closed) return;
     if (!environment.data.ready) {
       const stream = this.#openStream(opening, -1);
       stream.running = false;
       feeds.values.rest(stream);
       return;
     }
-    const claim = claimOf(exchange, question);
-    await whileAhead(environment, claim, this.#options.front.clock, this.#options.front.aheadWaitMsMax);
+    await whileAhead(environment, claim, clock, aheadWaitMsMax);
     if (exchange.closed) return;
     const start = startOf(environment, claim, () => steppedBack.publish(() => factOfStream(opening)));
     if (start.kind === 'behind') replyBehind(exchange, () => factOfStream(opening));

@@ -161,7 +161,10 @@ export class FlagsService implements Service {
       return (await this.#upstreams.started()) && listed;
     })();
     const over = new Promise<boolean>((resolve) => {
-      clock.after(config.flags.initTimeoutMs, () => resolve(this.#front.ready));
+      clock.after(config.flags.initTimeoutMs, () => {
+        this.#front.waitNoLonger();
+        resolve(this.#front.environments().every(({ data }) => data.ready));
+      });
     });
     const isReady = await Promise.race([all, over]);
     // whoever ignores connection errors starts with what there is

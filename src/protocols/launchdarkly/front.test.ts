@@ -108,12 +108,29 @@ describe('being ready', () => {
     expect(front.ready).toBe(false);
     front.environmentsKnown();
     expect(front.ready).toBe(true);
+    front.leave();
+    expect(front.ready).toBe(false);
+  });
+
+  it('is not lost when an environment is added later: its data come in a moment, and all others have theirs', async () => {
+    // fails when `every` is asked again once it was so
+    const front = new FlagsFront(fakeFront());
+    await front.load(infoOf('a'), [], 'source');
+    front.environmentsKnown();
+    expect(front.ready).toBe(true);
     front.upsert(infoOf('b'));
+    expect(front.ready).toBe(true);
+  });
+
+  it('is waited for no longer than told, and then takes some data at least', async () => {
+    const front = new FlagsFront(fakeFront());
+    front.upsert(infoOf('a'));
+    front.upsert(infoOf('b'));
+    front.environmentsKnown();
+    front.waitNoLonger();
     expect(front.ready).toBe(false);
     await front.load(infoOf('b'), [], 'source');
     expect(front.ready).toBe(true);
-    front.leave();
-    expect(front.ready).toBe(false);
   });
 });
 
@@ -142,6 +159,6 @@ describe('a source that fails in the middle', () => {
     await expect(front.load(infoOf('test'), broken(), 'source')).rejects.toThrow('the file ends here');
     await expect(front.load(infoOf('new'), broken(), 'source')).rejects.toThrow('the file ends here');
     expect(JSON.parse((await ask(front, '/sdk/flags/a')).text)).toMatchObject({ version: 1 });
-    expect(front.ready).toBe(false);
+    expect(front.environments().map(({ data }) => data.ready)).toEqual([true, false]);
   });
 });

@@ -69,6 +69,8 @@ export class FlagsFront {
   readonly #clients: ClientSide | undefined;
   #lookTimer: Timer | undefined;
   #leaving = false;
+  /** Whether it is still waited for every environment's first data. */
+  #isPatient = true;
 
   constructor(options: FlagsFrontOptions) {
     this.#options = options;
@@ -138,9 +140,21 @@ export class FlagsFront {
     this.#leaving = true;
   }
 
-  /** Whether every environment has data, and no stop is under way. */
+  /**
+   * Whether new clients should come here: every environment has data, and no stop is under way. Once that was so, or was
+   * waited for in vain, some data are enough: an environment that is added, or whose key is refused upstream, must not take
+   * every replica away from all the others.
+   */
   get ready(): boolean {
-    return this.#directory.complete && !this.#leaving && this.environments().every(({ data }) => data.ready);
+    if (!this.#directory.complete || this.#leaving) return false;
+    const environments = this.environments();
+    if (environments.every(({ data }) => data.ready)) this.#isPatient = false;
+    return !this.#isPatient && (environments.length === 0 || environments.some(({ data }) => data.ready));
+  }
+
+  /** From here on environments without data keep nobody away from those with data. */
+  waitNoLonger(): void {
+    this.#isPatient = false;
   }
 
   /** What `/status` says of the environments, in the vendor's shape. */

@@ -92,13 +92,8 @@ function segmentOf(numbers: Sequence, at: number): object {
   return { deleted: false, excluded: [], included, key: `segment-${at}`, rules: [], salt: numbers.hex(16), version: 1 };
 }
 
-/**
- * Writes an offline archive as the vendor's service does: two JSON files for the one environment, and the MD5 of both. The
- * same size gives the same data, here and on every other machine. It appears under `path` at once.
- *
- * @param changed - one flag, FLAG_KEY, has a higher version than in the archive without it.
- */
-export async function writeArchive(path: string, size: Size, changed = false): Promise<void> {
+/** What an archive of this size holds, by key. */
+export function itemsOf(size: Size, changed = false): Record<'flags' | 'segments', Map<string, object>> {
   const numbers = new Sequence(size.flags);
   const flags = new Map<string, object>();
   for (let at = 0; at < size.flags; at++) {
@@ -106,6 +101,17 @@ export async function writeArchive(path: string, size: Size, changed = false): P
   }
   const segments = new Map<string, object>();
   for (let at = 0; at < size.segments; at++) segments.set(`segment-${at}`, segmentOf(numbers, at));
+  return { flags, segments };
+}
+
+/**
+ * Writes an offline archive as the vendor's service does: two JSON files for the one environment, and the MD5 of both. The
+ * same size gives the same data, here and on every other machine. It appears under `path` at once.
+ *
+ * @param changed - one flag, FLAG_KEY, has a higher version than in the archive without it.
+ */
+export async function writeArchive(path: string, size: Size, changed = false): Promise<void> {
+  const { flags, segments } = itemsOf(size, changed);
   const data = JSON.stringify({ flags: Object.fromEntries(flags), segments: Object.fromEntries(segments) });
   const env = {
     defaultTtl: 0,

@@ -5,6 +5,7 @@ import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import type { Order } from './bare.ts';
+import type { LoopBlocks } from './loop-probe.ts';
 import type { Counters } from './probe.ts';
 import type { UpstreamAnswer, UpstreamOrder } from './upstream.ts';
 
@@ -14,6 +15,12 @@ const DIST = process.env['BENCH_DIST'] ?? join(ROOT, 'dist');
 const LOAD = join(ROOT, '.bench', 'load');
 const START_MS_MAX = 60_000;
 const STOP_MS_MAX = 5000;
+
+/** Has servers that are started from now on watch their event loop. */
+export function loopProbed(): void {
+  const flags = process.env['BENCH_NODE_FLAGS'] ?? '';
+  process.env['BENCH_NODE_FLAGS'] = `${flags} --import ${join(HERE, 'loop-probe.js')}`;
+}
 
 /** Compiles the load client. */
 export function buildLoad(): void {
@@ -118,6 +125,17 @@ export class Headgate implements Served {
 
   counters(): Promise<Counters> {
     return ask<Counters>(this.#child, 'counters');
+  }
+
+  /** How long its event loop was blocked since this was asked last; wants `loopProbed`. */
+  blocks(): Promise<LoopBlocks> {
+    return ask<LoopBlocks>(this.#child, 'loop');
+  }
+
+  /** Ends it at once, as a machine that fails does. */
+  async kill(): Promise<void> {
+    this.#child.kill('SIGKILL');
+    await ended(this.#child);
   }
 
   stop(): Promise<void> {

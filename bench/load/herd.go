@@ -24,6 +24,8 @@ type member struct {
 	wasCut  bool
 	cut     time.Duration
 	failure string
+	// what the last refusal told to wait
+	told time.Duration
 }
 
 type herdResult struct {
@@ -155,6 +157,9 @@ func (r *herdRun) live(m *member, asked func()) {
 		}
 		wait := backoff/2 + time.Duration(rand.Int63n(int64(backoff/2)+1))
 		backoff = min(2*backoff, r.o.backoffMax)
+		if r.o.obey && m.told > 0 {
+			wait = m.told
+		}
 		if m.stalls && r.isHealthyDone(wait) {
 			return
 		}
@@ -188,6 +193,8 @@ func (r *herdRun) attempt(m *member, asked func()) error {
 		return unexpected(err)
 	}
 	r.note(c.head)
+	seconds, _ := strconv.Atoi(c.head.retryAfter)
+	m.told = time.Duration(seconds) * time.Second
 	if c.head.status != 200 {
 		return fmt.Errorf("status %d", c.head.status)
 	}

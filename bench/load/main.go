@@ -54,6 +54,7 @@ type options struct {
 	stallFirst  bool
 	hold        time.Duration
 	retry       bool
+	obey        bool
 	backoff     time.Duration
 	backoffMax  time.Duration
 	duration    time.Duration
@@ -65,6 +66,7 @@ type options struct {
 	trigger     string
 	replaceFrom string
 	replaceTo   string
+	kinds       string
 
 	target target
 	// each client of a herd, and each stream, has a number of its own.
@@ -87,16 +89,17 @@ func parse(mode string, args []string) (*options, error) {
 	fs.StringVar(&o.label, "label", "", "copied into the result")
 	fs.IntVar(&o.count, "count", 100, "clients, connections or streams")
 	fs.IntVar(&o.logical, "logical", 1, "poll: clients that share the connections and ask in turn; each is a number for {n}")
-	fs.StringVar(&o.paths, "paths", "", "poll: a file with a path in each line, asked in turn instead of that of -url")
+	fs.StringVar(&o.paths, "paths", "", "poll, herd: a file with a path in each line, asked in turn instead of that of -url")
 	fs.IntVar(&o.pid, "pid", 0, "the server's process, to be measured")
 	fs.DurationVar(&o.timeout, "timeout", 3*time.Minute, "the whole run, at most 10m")
 	fs.StringVar(&o.until, "until", "end", "when a response is complete: end, or event:NAME")
-	fs.DurationVar(&o.ramp, "ramp", 0, "herd: arrivals are spread evenly over this time")
+	fs.DurationVar(&o.ramp, "ramp", 0, "herd, poll: arrivals are spread evenly over this time")
 	fs.Float64Var(&o.stall, "stall", 0, "herd: share of clients that stop reading")
 	fs.Int64Var(&o.stallBytes, "stall-bytes", 10_240, "herd: what a stalling client reads first")
 	fs.BoolVar(&o.stallFirst, "stall-first", false, "herd: stalling clients ask first, the others 100 ms after the last of them")
 	fs.DurationVar(&o.hold, "hold", 45*time.Second, "herd: how long to wait, after the last healthy client, until stalled ones are cut")
 	fs.BoolVar(&o.retry, "retry", true, "herd: come back after a refusal or a failure")
+	fs.BoolVar(&o.obey, "obey", false, "herd: where a refusal has Retry-After, come back then instead of after the backoff")
 	fs.DurationVar(&o.backoff, "backoff", time.Second, "herd: first backoff; doubled each time, half of it random")
 	fs.DurationVar(&o.backoffMax, "backoff-max", 30*time.Second, "herd: longest backoff")
 	fs.DurationVar(&o.duration, "duration", 5*time.Second, "poll: how long; streams: the longest wait for the event")
@@ -108,6 +111,7 @@ func parse(mode string, args []string) (*options, error) {
 	fs.StringVar(&o.trigger, "trigger", "", "streams: causes the change: 'line' prints 'change' on standard output, 'rename' renames -replace-from to -replace-to")
 	fs.StringVar(&o.replaceFrom, "replace-from", "", "streams: see -trigger")
 	fs.StringVar(&o.replaceTo, "replace-to", "", "streams: see -trigger")
+	fs.StringVar(&o.kinds, "kinds", "", "fleet: a JSON file with its kinds of streams")
 	if err := fs.Parse(args); err != nil {
 		return nil, err
 	}
@@ -218,12 +222,12 @@ func reason(err error) string {
 }
 
 func main() {
-	modes := map[string]func(*options) (any, error){"herd": herd, "poll": poll, "streams": streams}
+	modes := map[string]func(*options) (any, error){"herd": herd, "poll": poll, "streams": streams, "fleet": fleet}
 	if len(os.Args) >= 3 && os.Args[1] == "isolate" {
 		fail(isolate(os.Args[2:]))
 	}
 	if len(os.Args) < 2 || modes[os.Args[1]] == nil {
-		fail(errors.New("usage: load {herd|poll|streams} -url URL ... | load isolate COMMAND ..."))
+		fail(errors.New("usage: load {herd|poll|streams|fleet} -url URL ... | load isolate COMMAND ..."))
 	}
 	o, err := parse(os.Args[1], os.Args[2:])
 	if err != nil {

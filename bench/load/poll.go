@@ -57,6 +57,7 @@ func poll(o *options) (any, error) {
 		group.Add(1)
 		go func() {
 			defer group.Done()
+			time.Sleep(o.ramp * time.Duration(i) / time.Duration(o.count))
 			p.run()
 		}()
 	}

@@ -1,4 +1,4 @@
-import { type Clock, HeadgateError, messageOf, type Timer } from '../kernel/index.ts';
+import { type Clock, HeadgateError, messageOf, Slices, type Timer } from '../kernel/index.ts';
 import { Backoff, type Outbound, type OutboundReply, readEvents, type StreamEvent } from '../outbound/index.ts';
 import { type AutoConfigMessage, parseMessage, UnreadableEvent } from './autoconfig-reps.ts';
 import type { UpstreamStatus } from './upstream-types.ts';
@@ -121,7 +121,10 @@ export class Loop {
     const headers = { authorization: key, accept: 'text/event-stream', 'cache-control': 'no-cache' };
     const reply = await outbound.send({ method: 'GET', url, headers, signal, idleTimeoutMs: IDLE_MS_MAX });
     checkHead(reply);
+    // a change is compared with all there is, and thousands may come in one piece
+    const slices = new Slices();
     for await (const event of readEvents(reply.body)) {
+      if (slices.due()) await slices.pause();
       const message = await readMessage(event);
       if (signal.aborted) throw new Failure('NETWORK_ERROR', 'it was given up');
       if (message.kind === 'reconnect') return;

@@ -71,6 +71,9 @@ const yes = z
   .nullish()
   .transform((value) => value ?? false);
 
+/** It is sent in a header (RFC 9110 section 5.5). Not shown in any message: it is a key. */
+const headerText = z.string().regex(/^[\x21-\x7e]+$/, 'must be printable ASCII without spaces');
+
 const ENVIRONMENT = z.object({
   envID: text,
   envKey: text,
@@ -79,7 +82,7 @@ const ENVIRONMENT = z.object({
   projKey: text,
   projName: text,
   sdkKey: z.object({
-    value: z.string().min(1),
+    value: headerText,
     expiring: z.object({ value: text, timestamp: count }).nullish(),
   }),
   defaultTtl: count,

@@ -318,7 +318,11 @@ export class DataSet {
       const offset = result === 'clock' ? this.#log.next : this.#log.next + 1;
       const snapshot = new Snapshot({ parts, offset, clock: safe(clock), usage: this.#usage });
       const prepared = result === 'changed' ? await this.#log.prepare(changes, slices) : undefined;
-      const pending = pendingWrite({ result, before, snapshot, resolved, prepared }, this.#log, this.#tombstones);
+      const pending = pendingWrite(
+        { result, isWhole: how.whole, before, snapshot, resolved, prepared },
+        this.#log,
+        this.#tombstones,
+      );
       await this.#beforeCommit(pending);
       return this.#commit({ result, snapshot, retired, clock, resolved, prepared }, slices);
     }

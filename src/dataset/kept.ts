@@ -45,6 +45,8 @@ export interface KeptData {
 export interface PendingWrite {
   /** As in `Outcome`; 'clock': nothing that readers see but the clock, since something was deleted that was not there. */
   readonly result: 'loaded' | 'changed' | 'reset' | 'clock';
+  /** Whether its source told everything that it holds, and not what had changed. */
+  readonly isWhole: boolean;
   /** Of the snapshot after it. */
   readonly offset: number;
   readonly digest: string;

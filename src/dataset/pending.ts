@@ -8,6 +8,7 @@ import type { Tombstone, Tombstones } from './tombstones.ts';
 /** A write that is drafted, and what it is drafted on. */
 export interface Drafted {
   readonly result: PendingWrite['result'];
+  readonly isWhole: boolean;
   readonly before: Snapshot;
   readonly snapshot: Snapshot;
   readonly resolved: Resolved;
@@ -17,7 +18,7 @@ export interface Drafted {
 
 /** A drafted write as a store sees it. */
 export function pendingWrite(drafted: Drafted, log: ChangeLog, tombstones: Tombstones): PendingWrite {
-  const { result, before, snapshot, resolved, prepared } = drafted;
+  const { result, isWhole, before, snapshot, resolved, prepared } = drafted;
   const { offset, digest, clock } = snapshot;
   const { changes, graves } = resolved;
   const begins = result === 'loaded' || result === 'reset';
@@ -25,6 +26,7 @@ export function pendingWrite(drafted: Drafted, log: ChangeLog, tombstones: Tombs
   const newest = { offset: offset - 1, digest, clock };
   return {
     result,
+    isWhole,
     offset,
     digest,
     clock,

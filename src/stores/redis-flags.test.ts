@@ -3,6 +3,7 @@ import { flag, gone, put, segment } from '../../test/support/flags-items.ts';
 import { redisAvailable, RedisServer } from '../../test/support/redis.ts';
 import { RedisProxy } from '../../test/support/redis-proxy.ts';
 import { RedisReplica } from '../../test/support/redis-replica.ts';
+import { type Clock, FakeClock } from '../kernel/index.ts';
 import { openRedisFlags, RedisLink } from './index.ts';
 
 const TOMBSTONE =
@@ -20,7 +21,7 @@ describe.skipIf(!redisAvailable())('flags in Redis', () => {
     await server.with((client) => client.flushall());
   });
 
-  const replica = (more: { readTimeoutMs?: number } = {}): RedisReplica => {
+  const replica = (more: { readTimeoutMs?: number; clock?: Clock } = {}): RedisReplica => {
     const made = new RedisReplica(server.url, more);
     replicas.push(made);
     return made;
@@ -111,11 +112,15 @@ describe.skipIf(!redisAvailable())('flags in Redis', () => {
     const both = [flag('a', 1), flag('b', 1), flag('c', 1)];
     await one.data.replace(both);
     await two.data.replace(both);
+    const first = one.position();
     await one.data.apply([put(flag('a', 2)), put(flag('b', 2))]);
     // behind, in a state that nobody else had
     await two.data.apply([put(flag('a', 2))]);
     expect(await length(server)).toBe(2);
     expect(two.keep.order.isNewer(two.position(), one.position())).toBeUndefined();
+    // whoever was anywhere after the last place that both had may be newer, and is taken to be
+    expect(two.keep.order.isNewer(one.position(), two.position())).toBe(true);
+    expect(two.keep.order.isNewer(first, two.position())).toBe(false);
     // ahead, past the other's state
     await two.data.apply([put(flag('b', 2)), put(flag('c', 2))]);
     expect(await length(server)).toBe(3);
@@ -133,8 +138,7 @@ describe.skipIf(!redisAvailable())('flags in Redis', () => {
     const first = one.position();
     await one.data.apply([put(flag('x', 1))]);
     const second = one.position();
-    // a source that forgets the version of what it deleted
-    await one.data.replace([flag('a', 1)]);
+    await one.data.apply([gone('flags', 'x', 2)]);
     expect(one.position().digest).toBe(first.digest);
     await two.until('all of it', () => two.keep.order.isNewer(one.position(), second) !== undefined);
     expect(one.keep.order.isNewer(second, one.position())).toBe(false);
@@ -151,26 +155,56 @@ describe.skipIf(!redisAvailable())('flags in Redis', () => {
     const first = one.position();
     await one.data.apply([put(flag('a', 2))]);
     await two.restore();
-    expect((await two.data.replace([flag('a', 1)])).result).toBe('reset');
+    await expect(two.data.replace([flag('a', 1)])).rejects.toThrow('must not lag behind');
     expect(await field(server, 'a')).toBe(flag('a', 2).text);
-    expect(two.keep.order.isNewer(one.position(), two.position())).toBe(true);
+    expect(two.position().digest).toBe(one.position().digest);
     expect(two.keep.order.isNewer(first, two.position())).toBe(false);
-    await two.data.apply([put(flag('a', 2))]);
+    expect((await two.data.replace([flag('a', 2)])).result).toBe('unchanged');
     await two.data.apply([put(flag('a', 3))]);
     expect(await field(server, 'a')).toBe(flag('a', 3).text);
     expect(await length(server)).toBe(3);
   });
 
-  it('of a source that lagged, and made up a deletion by it, come back when it no longer lags', async () => {
+  it('of a source that lags are no deletion of what it does not know yet', async () => {
     const [one, two] = [replica(), replica()];
     await one.data.replace([flag('a', 1)]);
     await one.data.apply([put(flag('new', 5))]);
     await two.restore();
-    await two.data.replace([flag('a', 1)]);
-    expect(await field(server, 'new')).toContain('"version":6,"deleted":true');
-    expect((await two.data.replace([flag('a', 1), flag('new', 5)])).result).toBe('reset');
+    await expect(two.data.replace([flag('a', 1)])).rejects.toThrow('must not lag behind');
     expect(await field(server, 'new')).toBe(flag('new', 5).text);
-    expect(two.keep.order.isNewer(two.position(), one.position())).toBe(false);
+    // a deletion that is told as one is no sign of it
+    await two.data.apply([gone('flags', 'new', 6)]);
+    expect(await field(server, 'new')).toContain('"version":6,"deleted":true');
+    await two.until('the first to hear', () => one.keep.order.isNewer(two.position(), one.position()) === true);
+  });
+
+  it('of a source that tells an old state for long are its rollback', async () => {
+    const clock = new FakeClock();
+    const [one, two] = [replica({ clock }), replica()];
+    for (const each of [one, two]) await each.data.replace([flag('a', 1)]);
+    for (const each of [one, two]) await each.data.apply([put(flag('a', 2))]);
+    await expect(one.data.replace([flag('a', 1)])).rejects.toThrow('must not lag behind');
+    clock.advance(29_999);
+    await expect(one.data.replace([flag('a', 1)])).rejects.toThrow('must not lag behind');
+    clock.advance(1);
+    expect((await one.data.replace([flag('a', 1)])).result).toBe('reset');
+    expect(await field(server, 'a')).toBe(flag('a', 1).text);
+    expect(await length(server)).toBe(3);
+    // the others see that it has a new place, and need not wait
+    expect((await two.data.replace([flag('a', 1)])).result).toBe('reset');
+    expect(await length(server)).toBe(3);
+    expect(two.keep.order.isNewer(one.position(), two.position())).toBe(false);
+  });
+
+  it('of a moment ago are known to whoever looks', async () => {
+    const [one, two] = [replica(), replica()];
+    for (const each of [one, two]) await each.data.replace([flag('a', 1)]);
+    await two.keep.order.look();
+    // the news cannot arrive meanwhile: nothing is awaited but the look
+    await server.with((client) => client.client('KILL', 'TYPE', 'pubsub'));
+    await one.data.apply([put(flag('a', 2))]);
+    await two.keep.order.look();
+    expect(two.keep.order.isNewer(one.position(), two.position())).toBe(true);
   });
 
   it('that roll back replace everything, once', async () => {

@@ -44,6 +44,8 @@ const RETRY_MS = 5000;
 /** How often to look for news that were not heard, and whether the order is still there. */
 const LOOK_MS = 10_000;
 const READS_MAX = 3;
+/** How long a source that tells a state which replicas have left is taken to lag; then it was rolled back. */
+const LAG_MS_MAX = 30_000;
 
 /**
  * Keeps the flags of one environment in Redis, in the layout of the vendor's relay and SDKs: they read what is written
@@ -73,6 +75,11 @@ class Flags implements RedisFlags {
   readonly #progress = new Progress();
   readonly #writer: RedisWriter;
   readonly #stops: (() => void)[];
+  readonly order: DigestOrder = {
+    isNewer: (position, than) => this.#book.isNewer(position, than),
+    look: () => this.#look(),
+    onAdvance: (listener) => this.#book.onAdvance(listener),
+  };
   #items: (() => Iterable<Item>) | undefined;
   #tombstones: () => Iterable<Tombstone> = () => [];
   #turn: Promise<unknown> = Promise.resolve();
@@ -80,7 +87,10 @@ class Flags implements RedisFlags {
   #run: Promise<void> | undefined;
   #isAsked = false;
   #retry: Timer | undefined;
-  #look: Timer | undefined;
+  #nextLook: Timer | undefined;
+  /** A look that has not begun: it sees whatever was written until now. */
+  #looking: Promise<void> | undefined;
+  #laggingSinceMs: number | undefined;
   #failure: HeadgateError | undefined;
   #sinceMs = Date.now();
   #said: { readonly state: string | undefined; readonly savedMs: number } | undefined;
@@ -99,10 +109,6 @@ class Flags implements RedisFlags {
       }),
     ];
     this.#lookLater();
-  }
-
-  get order(): DigestOrder {
-    return this.#book;
   }
 
   get status(): FlagStoreStatus {
@@ -125,7 +131,8 @@ class Flags implements RedisFlags {
   }
 
   async prepare(write: PendingWrite): Promise<void> {
-    const isLowered = write.result === 'reset' && this.#isLowered(write);
+    const isRolledBack = await this.#isRolledBack(write);
+    const isLowered = !isRolledBack && write.result === 'reset' && this.#isLowered(write);
     this.#items = () => write.items();
     this.#tombstones = () => write.tombstones();
     this.#progress.note(write, isLowered);
@@ -144,6 +151,25 @@ class Flags implements RedisFlags {
         resolve();
       });
     });
+  }
+
+  /**
+   * Refuses what a source tells that is behind the replicas: whoever follows this one would be taken back. That it was rolled
+   * back, and does not lag, shows as it says so again and again.
+   */
+  async #isRolledBack({ isWhole, digest, result }: PendingWrite): Promise<boolean> {
+    if (!isWhole || result === 'loaded') return false;
+    await this.#look();
+    if (!this.#book.isPast(digest)) {
+      this.#laggingSinceMs = undefined;
+      return false;
+    }
+    this.#laggingSinceMs ??= this.#clock.now();
+    if (this.#clock.now() - this.#laggingSinceMs >= LAG_MS_MAX) return true;
+    throw new HeadgateError(
+      'HG_SOURCE',
+      `Cannot take over flags under ${this.#options.prefix}: their source must not lag behind other replicas, got a state that they have left`,
+    );
   }
 
   #isLowered({ changes }: PendingWrite): boolean {
@@ -165,7 +191,7 @@ class Flags implements RedisFlags {
     this.#isClosed = true;
     for (const stop of this.#stops) stop();
     this.#retry?.cancel();
-    this.#look?.cancel();
+    this.#nextLook?.cancel();
     if (this.#failure === undefined && this.#run !== undefined) {
       await Promise.race([this.#run, new Promise<void>((resolve) => void this.#clock.after(PREPARE_MS_MAX, resolve))]);
     }
@@ -270,11 +296,21 @@ class Flags implements RedisFlags {
 
   #place(): void {
     const { digest, place, isPlaced } = this.#progress;
-    this.#book.own = digest !== undefined && place !== undefined && isPlaced ? { digest, place } : undefined;
+    this.#book.own = digest !== undefined && place !== undefined ? { digest, place, isPlaced } : undefined;
+  }
+
+  #look(): Promise<void> {
+    // nobody waits for a store that is known to fail
+    if (this.#failure !== undefined || this.#isClosed) return Promise.resolve();
+    this.#looking ??= this.#alone(async () => {
+      this.#looking = undefined;
+      if (await catchUp(this.#link.client, this.#keys, this.#book)) this.#progress.lose();
+    }).catch(() => {});
+    return this.#looking;
   }
 
   #lookLater(): void {
-    this.#look = this.#clock.after(LOOK_MS, () => {
+    this.#nextLook = this.#clock.after(LOOK_MS, () => {
       if (this.#isClosed) return;
       void this.#kick();
       this.#lookLater();

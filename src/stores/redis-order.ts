@@ -4,9 +4,12 @@ import type { KeptKey } from '../dataset/index.ts';
 export interface DigestOrder {
   /**
    * Whether a position is newer than a state, by the latest place that each has in the order; undefined when one of them
-   * has none. With a clock, that of a position is the place at which it was given out.
+   * has none. With a clock, that of a position is the place at which it was given out. Where this replica is between two
+   * places, whatever came after the first may be newer, and is taken to be.
    */
   isNewer(position: OrderedState, than: OrderedState): boolean | undefined;
+  /** Resolves when everything is known that any replica had written before this call, or that cannot be had. */
+  look(): Promise<void>;
   /** Tells `listener` whenever the order has grown or was begun anew. The answer ends it. */
   onAdvance(listener: () => void): () => void;
 }
@@ -53,13 +56,13 @@ export const ORDER_LENGTH_MAX = 10_000;
  *    loses the end of it, as in a failover to a copy that lags: the places are then given away again, and an entry that does
  *    not follow the digest that stands before it here tells.
  */
-export class OrderBook implements DigestOrder {
+export class OrderBook implements Omit<DigestOrder, 'look'> {
   #epoch = '';
   #entries: OrderEntry[] = [];
   readonly #latest = new Map<string, OrderEntry>();
   readonly #listeners = new Set<{ readonly run: () => void }>();
-  /** Where this replica is. */
-  own: { readonly digest: string; readonly place: number } | undefined;
+  /** Where this replica is: at a place, or in a state of its own somewhere after it. */
+  own: { readonly digest: string; readonly place: number; readonly isPlaced: boolean } | undefined;
 
   /** Empty before anything was appended. */
   get epoch(): string {
@@ -126,8 +129,16 @@ export class OrderBook implements DigestOrder {
   }
 
   isNewer(position: OrderedState, than: OrderedState): boolean | undefined {
-    const [a, b] = [this.#placeOf(position), this.#placeOf(than)];
+    const a = this.#placeOf(position);
+    const b = this.#placeOf(than) ?? (than.digest === this.own?.digest ? this.own.place : undefined);
     return a === undefined || b === undefined ? undefined : a > b;
+  }
+
+  /** Whether this replica, and so everybody, has left a state behind. */
+  isPast(digest: string): boolean {
+    const known = this.#latest.get(digest);
+    if (known === undefined || this.own === undefined || digest === this.own.digest) return false;
+    return known.place < this.own.place || (known.place === this.own.place && !this.own.isPlaced);
   }
 
   onAdvance(listener: () => void): () => void {
@@ -137,7 +148,7 @@ export class OrderBook implements DigestOrder {
   }
 
   #placeOf({ digest, clock }: OrderedState): number | undefined {
-    if (digest === this.own?.digest) {
+    if (digest === this.own?.digest && this.own.isPlaced) {
       const known = clock === undefined ? undefined : this.#latest.get(digest);
       // of our own digest another replica may know a later place, which the clock tells apart
       return known !== undefined && known.place > this.own.place && known.clock === clock

@@ -5,13 +5,14 @@ import { until } from './conditions.ts';
 
 /** A data set as one replica has it, kept in Redis under the prefix `env`. */
 export class RedisReplica {
-  readonly clock: Clock = systemClock;
+  readonly clock: Clock;
   readonly keep: RedisFlags;
   readonly data: DataSet;
   /** What was told of failures, in order. */
   readonly told: string[] = [];
 
-  constructor(url: string, more: { readonly readTimeoutMs?: number } = {}) {
+  constructor(url: string, more: { readonly readTimeoutMs?: number; readonly clock?: Clock } = {}) {
+    this.clock = more.clock ?? systemClock;
     this.keep = openRedisFlags({
       url,
       prefix: 'env',

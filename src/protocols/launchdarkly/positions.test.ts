@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { FakeExchange } from '../../../test/support/flags-fakes.ts';
 import { flag, gone, put, segment } from '../../../test/support/flags-items.ts';
+import { turns } from '../../../test/support/conditions.ts';
 import { DataSet, formatPosition, type Position } from '../../dataset/index.ts';
 import { FakeClock } from '../../kernel/index.ts';
-import { claimOf, positionOf, startOf, unchanged, whileAhead } from './positions.ts';
+import { type Claim, claimOf, positionOf, startOf, unchanged, whileAhead } from './positions.ts';
 import { ALL_STREAM, FLAGS_STREAM } from './views.ts';
 
 const A: Position = { digest: 'A'.repeat(43), clock: 1, view: 'all' };
@@ -61,6 +62,55 @@ describe('a client that seems ahead', () => {
       await whileAhead({ data }, { position, frozen: false, returning: true }, clock, 5000);
     }
     expect(clock.armed).toBe(0);
+  });
+});
+
+describe('a client of replicas that share an order', () => {
+  const claim = (position: Position): Claim => ({ position, frozen: false, returning: true });
+
+  it.each([true, false])('is looked for once where nothing says who is newer; found there: %s', async (isFound) => {
+    const data = await dataSet();
+    const clock = new FakeClock();
+    let looks = 0;
+    const order = {
+      isNewer: () => (looks > 0 && isFound ? true : undefined),
+      look: async () => void looks++,
+    };
+    const waited = whileAhead({ data, order }, claim(A), clock, 5000);
+    await turns();
+    clock.advance(5000);
+    await waited;
+    expect([looks, clock.armed]).toEqual([1, 0]);
+    // by its clock alone it would get ours at once
+    expect(startOf({ data, order }, claim(A)).kind).toBe(isFound ? 'behind' : 'full');
+  });
+
+  it('does not wait for the order longer than for our source', async () => {
+    const data = await dataSet();
+    const clock = new FakeClock();
+    const order = { isNewer: () => undefined, look: () => new Promise<void>(() => {}) };
+    let over = false;
+    const waited = whileAhead({ data, order }, claim(A), clock, 5000).then(() => (over = true));
+    clock.advance(4999);
+    await turns();
+    expect(over).toBe(false);
+    clock.advance(1);
+    await waited;
+    expect(clock.armed).toBe(0);
+  });
+
+  it('is not taken for up to date, or for one of the past, when its digest has come back since', async () => {
+    const data = await dataSet();
+    const first = positionOf(data.snapshot(), 'all');
+    await data.apply([put(flag('x', 1))]);
+    const second = positionOf(data.snapshot(), 'all');
+    // elsewhere x is deleted already: the digest of the first is that of the third place too
+    const third = { ...first, clock: second.clock + 2 };
+    const order = { isNewer: ({ clock }: { clock?: number }) => clock === third.clock, look: async () => {} };
+    expect(startOf({ data, order }, claim(first)).kind).toBe('changes');
+    expect(startOf({ data, order }, claim(third)).kind).toBe('behind');
+    expect(startOf({ data, order }, claim({ ...second, clock: third.clock })).kind).toBe('behind');
+    expect(startOf({ data, order }, claim(second)).kind).toBe('current');
   });
 });
 

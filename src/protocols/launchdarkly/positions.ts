@@ -38,6 +38,8 @@ export function positionOf(snapshot: Pick<Snapshot, 'digest' | 'clock'>, view: s
 export interface DigestOrder {
   /** Whether a position is of data newer than these; undefined where it is not known. A clock tells states of one digest apart. */
   isNewer(position: OrderedState, than: OrderedState): boolean | undefined;
+  /** Resolves when everything is known that other replicas had written before this call, or that cannot be had. */
+  look(): Promise<void>;
 }
 
 interface OrderedState {
@@ -61,6 +63,8 @@ export type Start = Exclude<ReturnType<DataSet['since']>, { kind: 'ahead' }> | {
 /** A client that seems ahead of us waits for our source, at most `waitMsMax`; every other one goes on at once. */
 export async function whileAhead(held: Held, claim: Claim, clock: Clock, waitMsMax: number): Promise<void> {
   const untilMs = clock.now() + waitMsMax;
+  // another replica may have given it out a moment ago
+  if (waitMsMax > 0 && isUnknown(held, claim)) await lookAround(held, clock, waitMsMax);
   for (;;) {
     const leftMs = untilMs - clock.now();
     if (leftMs <= 0) return;
@@ -81,16 +85,39 @@ export function startOf(held: Held, claim: Claim, onStepBack?: () => void): Star
   return { kind: 'full' };
 }
 
-/** Where the order of replicas says who is ahead it is right; the clock alone errs both ways. */
-function standing({ data, order }: Held, claim: Claim): ReturnType<DataSet['since']> | { readonly kind: 'behind' } {
-  const since = data.since(claim.position, claim);
-  if (claim.position === undefined || order === undefined) return since;
-  if (since.kind !== 'full' && since.kind !== 'ahead') return since;
-  const { digest, clock } = claim.position;
+/**
+ * Where the order of replicas says who is ahead it is right, also of a digest that comes back; the clock alone errs both ways.
+ */
+function standing(held: Held, claim: Claim): ReturnType<DataSet['since']> | { readonly kind: 'behind' } {
+  const since = held.data.since(claim.position, claim);
+  const isNewer = isNewerThan(held, claim);
+  if (isNewer === true) return { kind: 'behind' };
+  return isNewer === false && since.kind === 'ahead' ? { kind: 'full' } : since;
+}
+
+function isNewerThan({ data, order }: Held, { position }: Claim): boolean | undefined {
+  if (position === undefined) return undefined;
+  const { digest, clock } = position;
   // the tag of a poll has no clock
-  const isNewer = order.isNewer(clock === 0 ? { digest } : { digest, clock }, data.snapshot());
-  if (isNewer === undefined) return since;
-  return isNewer ? { kind: 'behind' } : { kind: 'full' };
+  return order?.isNewer(clock === 0 ? { digest } : { digest, clock }, data.snapshot());
+}
+
+/** Whether nothing says where a client is: neither what we hold nor the order. */
+function isUnknown(held: Held, claim: Claim): boolean {
+  if (claim.position === undefined || held.order === undefined) return false;
+  const { kind } = held.data.since(claim.position, claim);
+  return (kind === 'full' || kind === 'ahead') && isNewerThan(held, claim) === undefined;
+}
+
+function lookAround({ order }: Held, clock: Clock, waitMsMax: number): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = clock.after(waitMsMax, resolve);
+    const over = (): void => {
+      timer.cancel();
+      resolve();
+    };
+    order?.look().then(over, over);
+  });
 }
 
 function nextChange(data: DataSet, clock: Clock, waitMsMax: number): Promise<void> {

@@ -191,15 +191,16 @@ describe('the report', () => {
 `;
     expect(middle(await printed('relay.conf', text))).toEqual([
       'Flags:',
-      '  archive /data/flags.tar.gz, looked at every 1s, environments and keys as it says, big segments in the DynamoDB table "flags" under "ld-$CID"',
+      '  archive /data/flags.tar.gz, looked at every 1s, environments and keys as it says, in the DynamoDB table "flags" under "ld-$CID"',
       '  heartbeat every 3m, streams stay open, compression off, catch-up safe',
       '  change log of 10000 batches or 64MiB per environment',
       '  browsers and phones are evaluated for on a thread for each core but one, 32MiB of results kept, pings at once',
       'Big segments: looked up in DynamoDB, where something else must keep them up to date; stale after 5m, which /status shows',
+      "Database: DynamoDB, for flags in the vendor's layout; replicas share them, but not the order of changes",
     ]);
   });
 
-  it('of our own file, all of it in Redis', async () => {
+  it('of our own file, flags in Redis and decisions in a folder', async () => {
     const text = `
 flags:
   upstream: { streamUri: http://core:8030, protocol: fdv2 }
@@ -207,7 +208,7 @@ flags:
   evaluation: { threads: 1, cacheBytes: 0 }
 decisions: { sources: [{ type: lapi, url: http://a, key: k }] }
 outbound: { caFiles: ca.pem }
-store: { type: redis, url: rediss://r, tls: { cert: c, key: k, verify: false } }
+store: { type: redis, path: /d, url: rediss://r, tls: { cert: c, key: k, verify: false } }
 `;
     const lines = await printed('hg.yaml', text);
     expect(lines).toEqual(
@@ -215,7 +216,8 @@ store: { type: redis, url: rediss://r, tls: { cert: c, key: k, verify: false } }
         '  service: flags from http://core:8030 (FDv2 only), polls from http://core:8030, goals from http://core:8030',
         '  browsers and phones are evaluated for on 1 thread, no results kept, pings at once',
         'Outbound: directly, trusting ca.pem as well',
-        'Store: Redis at rediss://r, with the certificate c, any certificate is accepted, for decisions, cursors and good keys; not shared between replicas',
+        "Database: Redis at rediss://r, with the certificate c, any certificate is accepted, for flags in the vendor's layout; replicas share them, and the order of changes",
+        'Store: /d, for decisions, cursors and good keys; not shared between replicas',
       ]),
     );
   });

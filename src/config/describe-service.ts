@@ -31,16 +31,16 @@ function keptUnder(
 ): string {
   if (redis !== undefined) return `, in Redis under "${prefix ?? redis.prefix}"`;
   if (dynamoDb === undefined) return '';
-  const table = tableName ?? dynamoDb.tableName ?? '';
-  return `, big segments in the DynamoDB table "${table}"${prefix === undefined ? '' : ` under "${prefix}"`}`;
+  const under = prefix ?? dynamoDb.prefix;
+  return `, in the DynamoDB table "${tableName ?? dynamoDb.tableName ?? ''}"${under === undefined ? '' : ` under "${under}"`}`;
 }
 
 function archiveLine(source: ArchiveSource, config: Config): string {
   return `  archive ${source.path}, looked at every ${formatDuration(source.intervalMs)}, environments and keys as it says${keptUnder(source, config)}${browsers(source)}`;
 }
 
-function filesLine(source: FileSource): string {
-  return `  environment "${source.name}" from ${source.paths.join(' ')}, looked at every ${formatDuration(source.intervalMs)}, ${keys(source)}${manners(source)}${browsers(source)}`;
+function filesLine(source: FileSource, config: Config): string {
+  return `  environment "${source.name}" from ${source.paths.join(' ')}, looked at every ${formatDuration(source.intervalMs)}, ${keys(source)}${manners(source)}${keptUnder(source, config)}${browsers(source)}`;
 }
 
 function environmentLine(environment: EnvironmentConfig, config: Config): string {
@@ -49,9 +49,9 @@ function environmentLine(environment: EnvironmentConfig, config: Config): string
   return `  environment "${name}" from the service, ${keys(environment)}${filters}${manners(environment)}${keptUnder(environment, config)}${browsers(environment)}`;
 }
 
-function cacheLine({ cache }: AutoConfigConfig, { redis, store }: Config): string {
+function cacheLine({ cache }: AutoConfigConfig, { store }: Config): string {
   if (cache === undefined) return '  that list is kept nowhere, so that there is no start without the service';
-  const where = redis === undefined ? store.path : 'Redis';
+  const where = store.type === 'redis' ? 'Redis' : store.path;
   return `  that list is kept encrypted in ${where} as "${cache.name}", for a start without the service`;
 }
 
@@ -96,7 +96,7 @@ export function describeFlags(config: Config): string[] {
   if (decisions.enabled && !served) return [];
   const lines = ['Flags:'];
   for (const source of front.sources)
-    lines.push(source.type === 'archive' ? archiveLine(source, config) : filesLine(source));
+    lines.push(source.type === 'archive' ? archiveLine(source, config) : filesLine(source, config));
   for (const environment of environments) lines.push(environmentLine(environment, config));
   lines.push(...upstreamLines(config));
   if (!served) lines.push('  no source');
@@ -133,9 +133,8 @@ function outboundLines(config: Config): string[] {
 function bigSegmentLines({ redis, dynamoDb, flags }: Config): string[] {
   if (redis === undefined && dynamoDb === undefined) return [];
   const { staleAsDegraded, staleThresholdMs } = flags.bigSegments;
-  const at = dynamoDb?.url === undefined ? '' : ` at ${withoutUser(dynamoDb.url)}`;
   return [
-    `Big segments: looked up in ${redis === undefined ? `DynamoDB${at}` : 'Redis'}, where something else must keep them up to date; stale after ${formatDuration(staleThresholdMs)}, ${staleAsDegraded ? 'and then /status says degraded' : 'which /status shows'}`,
+    `Big segments: looked up in ${redis === undefined ? 'DynamoDB' : 'Redis'}, where something else must keep them up to date; stale after ${formatDuration(staleThresholdMs)}, ${staleAsDegraded ? 'and then /status says degraded' : 'which /status shows'}`,
   ];
 }
 
@@ -151,7 +150,7 @@ function redisText({ url, username, tls, connectTimeoutMs, readTimeoutMs }: Redi
 
 /** Where decisions and flags are kept, and what of it replicas share. */
 export function describeStore(config: Config): string[] {
-  const { store, redis, decisions, flags } = config;
+  const { store, redis, dynamoDb, decisions, flags } = config;
   const upstream = hasUpstream(config);
   const served = flags.sources.length > 0 || upstream;
   const lines: string[] = [];
@@ -160,19 +159,24 @@ export function describeStore(config: Config): string[] {
       `Database: ${redisText(redis)}, for flags in the vendor's layout; replicas share them, and the order of changes`,
     );
   }
-  const flagsToo = served && redis === undefined;
+  if (dynamoDb !== undefined && served) {
+    const at = dynamoDb.url === undefined ? '' : ` at ${withoutUser(dynamoDb.url)}`;
+    lines.push(
+      `Database: DynamoDB${at}, for flags in the vendor's layout; replicas share them, but not the order of changes`,
+    );
+  }
+  const flagsToo = served && redis === undefined && dynamoDb === undefined;
   const what = [
     decisions.enabled ? 'decisions, cursors and good keys' : undefined,
     flagsToo ? 'flags and the log of their changes' : undefined,
-    config.autoConfig?.cache !== undefined && redis === undefined ? 'the list of environments' : undefined,
+    config.autoConfig?.cache !== undefined && store.type === 'lmdb' ? 'the list of environments' : undefined,
   ].filter((each) => each !== undefined);
   if (store.type === 'none') {
     if (decisions.enabled)
       lines.push('Store: none, so a restart begins with a pull, and every bouncer with everything');
     else if (flagsToo && upstream) lines.push('Store: none, so a start without the service has nothing to serve');
-  } else if (what.length > 0) {
-    const where = store.type === 'redis' && redis !== undefined ? redisText(redis) : store.path;
-    lines.push(`Store: ${where}, for ${what.join(', ')}; not shared between replicas`);
+  } else if (store.type === 'lmdb' && what.length > 0) {
+    lines.push(`Store: ${store.path}, for ${what.join(', ')}; not shared between replicas`);
   }
   return lines;
 }

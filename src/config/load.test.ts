@@ -426,7 +426,11 @@ describe('settings that contradict each other', () => {
       4,
       'envAllowedOrigin needs key of [AutoConfig] (AUTO_CONFIG_KEY) as well',
     ],
-    ['[Redis]\nhost = a\n[DynamoDB]\nenabled = true', 6, 'only one database can be used, got Redis and DynamoDB'],
+    [
+      '[Redis]\nhost = a\n[DynamoDB]\nenabled = true\ntableName = t',
+      6,
+      'only one database can be used, got Redis and DynamoDB',
+    ],
     [
       '[Consul]\nhost = x\ntoken = y',
       4,
@@ -462,7 +466,7 @@ describe('settings that contradict each other', () => {
     [
       '[AutoConfig]\nkey = x\ncacheKey = y\ncacheEncryptionKey = z',
       3,
-      'cacheKey needs something to keep the list of environments in: Redis, or a folder (HEADGATE_STORE,',
+      'cacheKey needs something to keep the list of environments in: Redis, or a folder (HEADGATE_STORE)',
     ],
     ['[AutoConfig]\nkey = x\n[Redis]\nhost = y', 2, 'needs a prefix (envDatastorePrefix) that contains $CID'],
     [

@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import { isKeyHash } from './keys.ts';
-import { parseRedisUrl } from './redis-url.ts';
 import {
   formatBytes,
   formatDuration,
@@ -160,14 +159,14 @@ export function baseUrl(): z.ZodType<string> {
   );
 }
 
-/** The address of a Redis; never repeated in a message, since it may hold a password. */
-export function redisUrl(): z.ZodType<string> {
+/** Text of which a message must not repeat any, since it may hold a password. */
+export function hidden(what: string): z.ZodType<string> {
   return scalar(
-    (value) => {
-      const parsed = parseRedisUrl(textOf(value));
-      return parsed.ok ? { ok: true, value: textOf(value) } : parsed;
-    },
-    () => 'a value that is not shown here',
+    (value) =>
+      typeof value === 'string' && value.trim() !== ''
+        ? { ok: true, value: value.trim() }
+        : { ok: false, expected: `${what}, as text` },
+    kindOf,
   );
 }
 

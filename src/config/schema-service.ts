@@ -85,7 +85,6 @@ export interface ServiceSettings {
     | {
         readonly staleAsDegraded?: boolean | undefined;
         readonly staleThreshold?: number | undefined;
-        readonly dynamoDb?: { readonly tableName?: string | undefined; readonly url?: string | undefined } | undefined;
       }
     | undefined;
 }
@@ -155,10 +154,6 @@ export const serviceShape: { readonly [Key in keyof ServiceSettings]-?: z.ZodTyp
   bigSegments: section({
     staleAsDegraded: boolean().optional(),
     staleThreshold: duration({ min: 1000, max: 30 * DAY_MS }).optional(),
-    dynamoDb: section({
-      tableName: text('the name of a table').optional(),
-      url: baseUrl().optional(),
-    }).optional(),
   }).optional(),
 };
 
@@ -247,8 +242,6 @@ export function applyServiceSettings(
   put(draft.flags.evaluation, 'cacheBytesMax', flags.evaluation?.cacheBytes);
   put(draft.flags.bigSegments, 'staleAsDegraded', flags.bigSegments?.staleAsDegraded);
   put(draft.flags.bigSegments, 'staleThresholdMs', flags.bigSegments?.staleThreshold);
-  const dynamoDb = flags.bigSegments?.dynamoDb;
-  if (dynamoDb !== undefined) draft.dynamoDb = { tableName: dynamoDb.tableName, url: dynamoDb.url };
   put(draft.outbound, 'caPaths', outbound?.caFiles && [...outbound.caFiles]);
   if (outbound?.proxy !== undefined) {
     const { url, user, password } = outbound.proxy;
@@ -259,14 +252,12 @@ export function applyServiceSettings(
   const given = {
     autoConfig: flags.autoConfig,
     cache: flags.autoConfig?.cacheEncryptionKey,
-    dynamoDb: flags.bigSegments?.dynamoDb,
     events: flags.events,
     proxy: outbound?.proxy,
   };
   const paths = {
     autoConfig: ['flags', 'autoConfig'],
     cache: ['flags', 'autoConfig', 'cacheEncryptionKey'],
-    dynamoDb: ['flags', 'bigSegments', 'dynamoDb'],
     events: ['flags', 'events'],
     proxy: ['outbound', 'proxy'],
   };

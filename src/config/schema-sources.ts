@@ -10,13 +10,13 @@ interface SharedSettings {
   readonly interval?: number | undefined;
   readonly allowedOrigins?: readonly string[] | undefined;
   readonly allowedHeaders?: readonly string[] | undefined;
+  readonly prefix?: string | undefined;
+  readonly tableName?: string | undefined;
 }
 
 interface ArchiveSettings extends SharedSettings {
   readonly type: 'archive';
   readonly path: string;
-  readonly prefix?: string | undefined;
-  readonly tableName?: string | undefined;
 }
 
 interface FileSettings extends SharedSettings {
@@ -35,7 +35,10 @@ interface FileSettings extends SharedSettings {
 export type SourceSettings = ArchiveSettings | FileSettings;
 
 const interval = duration({ min: INTERVAL_MS_MIN, max: DAY_MS }).optional();
-const cors = {
+const shared = {
+  interval,
+  prefix: text('what stands before the keys of an environment in a database').optional(),
+  tableName: text('the name of the table of an environment').optional(),
   allowedOrigins: texts('origins that browsers may ask from').optional(),
   allowedHeaders: texts('names of headers that browsers may send').optional(),
 };
@@ -47,23 +50,19 @@ export const sourceSchema: z.ZodType<SourceSettings> = z.discriminatedUnion(
     strict({
       type: z.literal('archive'),
       path: text('the path of an archive'),
-      interval,
-      prefix: text('what stands before the keys of an environment in a database').optional(),
-      tableName: text('the name of the table of an environment').optional(),
-      ...cors,
+      ...shared,
     }),
     strict({
       type: z.literal('file'),
       name: text('the name of the environment'),
       paths: texts('paths of JSON or YAML files'),
-      interval,
       sdkKey: secret('a server-side key').optional(),
       mobileKey: secret('a mobile key').optional(),
       envId: secret('a client-side ID').optional(),
       projectKey: text('the key of the project').optional(),
       ttl: duration({ min: 0, max: 30 * DAY_MS }).optional(),
       secureMode: boolean().optional(),
-      ...cors,
+      ...shared,
     }),
   ],
   { error: 'expected archive or file as the type of a source' },
@@ -71,21 +70,20 @@ export const sourceSchema: z.ZodType<SourceSettings> = z.discriminatedUnion(
 
 /** A source with every default filled in. */
 export function sourceOf(settings: SourceSettings): Mutable<FlagSource> {
-  const shared = {
+  const { prefix, tableName } = settings;
+  const common = {
     intervalMs: settings.interval ?? 1000,
     allowedOrigins: [...(settings.allowedOrigins ?? [])],
     allowedHeaders: [...(settings.allowedHeaders ?? [])],
+    ...(prefix === undefined ? {} : { prefix }),
+    ...(tableName === undefined ? {} : { tableName }),
   };
-  if (settings.type === 'archive') {
-    const { path, prefix, tableName } = settings;
-    const names = { ...(prefix === undefined ? {} : { prefix }), ...(tableName === undefined ? {} : { tableName }) };
-    return { type: 'archive', path, ...shared, ...names };
-  }
+  if (settings.type === 'archive') return { type: 'archive', path: settings.path, ...common };
   return {
     type: 'file',
     name: settings.name,
     paths: [...settings.paths],
-    ...shared,
+    ...common,
     sdkKey: settings.sdkKey,
     mobileKey: settings.mobileKey,
     envId: settings.envId,

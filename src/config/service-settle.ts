@@ -1,9 +1,10 @@
 import type { DecisionsDraft } from './decisions-draft.ts';
+import { servesFlags } from './decisions-settle.ts';
 import { ID_PLACEHOLDER } from './defaults.ts';
 import type { Problems } from './problems.ts';
 import { hasUpstream, type ServicePlaces } from './service-draft.ts';
 import { defaultStore } from './schema-store.ts';
-import type { Config, EnvironmentConfig, Mutable, Variables } from './types.ts';
+import type { Config, Mutable, Variables } from './types.ts';
 import { withoutUser } from './values.ts';
 
 type Draft = Mutable<Config>;
@@ -14,25 +15,49 @@ function databaseOf({ redis, dynamoDb }: Draft): 'Redis' | 'DynamoDB' | undefine
   return dynamoDb === undefined ? undefined : 'DynamoDB';
 }
 
-/** Where flags are kept when nobody said: in Redis, or with our own names in a folder. */
+/** Where flags are kept when nobody said: in the database, or with our own names in a folder. */
 function settleStore(config: Draft, open: DecisionsDraft, problems: Problems): void {
-  const { redis, decisions, places } = { ...config, places: open.places };
-  if (config.store.type === 'redis' && redis === undefined) {
-    // the file chose Redis, and a variable another database
-    config.store = decisions.enabled ? defaultStore() : { type: 'none', path: '' };
+  const { decisions, places } = { ...config, places: open.places };
+  const database = databaseOf(config);
+  if (database === undefined) {
+    // files are read again after a restart; what the service said can be had from nowhere else while it is down
+    const keeps = open.storeAt === undefined && !decisions.enabled && config.origin !== 'vendor';
+    if (keeps && hasUpstream(config)) config.store = defaultStore();
+    return;
   }
-  // files are read again after a restart; what the service said can be had from nowhere else while it is down
-  if (open.storeAt === undefined && !decisions.enabled) {
-    if (redis !== undefined) config.store = { type: 'redis', path: '' };
-    else if (config.origin !== 'vendor' && hasUpstream(config)) config.store = defaultStore();
-  }
-  if (open.storeAt !== undefined && config.store.type === 'lmdb' && redis !== undefined && !decisions.enabled) {
-    problems.warn(open.storeAt, 'nothing is kept in the store: flags are in Redis, and there are no decisions');
-  }
-  if (redis !== undefined && config.dynamoDb !== undefined) {
+  if (config.redis !== undefined && config.dynamoDb !== undefined) {
     problems.error(
       places.get('dynamoDb') ?? 'dynamoDb',
       'only one database can be used, got Redis and DynamoDB: remove all but one',
+    );
+  }
+  if (decisions.enabled) checkDecisions(config, open, problems);
+  // HEADGATE_STORE=none means the folder; and the file may have chosen one database, and a variable the other
+  else if (open.storeAt === undefined || config.store.type !== 'lmdb') {
+    config.store = { type: database === 'Redis' ? 'redis' : 'dynamodb', path: '' };
+  } else if (config.autoConfig?.cache === undefined) {
+    problems.warn(
+      open.storeAt,
+      `nothing is kept in ${config.store.path}: flags are in ${database}, and there is nothing else to keep`,
+    );
+  }
+}
+
+/** Decisions beside a database, which has flags and nothing else: cursors of one replica mean nothing to another. */
+function checkDecisions(config: Draft, open: DecisionsDraft, problems: Problems): void {
+  const database = databaseOf(config) ?? '';
+  const flags = servesFlags(config);
+  const { type } = config.store;
+  if (type === 'redis' || type === 'dynamodb') {
+    problems.error(
+      open.storeAt ?? 'store',
+      `decisions are not kept in ${database}, where replicas would write over each other: ${flags ? `name a folder for them with store.path; flags stay in ${database}` : 'use store.type lmdb, a folder of its own for each replica'}`,
+    );
+  } else if (!flags) {
+    const where = open.places.get(database === 'Redis' ? 'redis' : 'dynamoDb') ?? database;
+    problems.warn(
+      where,
+      `nothing is kept in ${database}: there are no flags, and decisions have a folder of their own`,
     );
   }
 }
@@ -78,32 +103,46 @@ function checkKeys({ environments, flags }: Draft, places: ServicePlaces, proble
   }
 }
 
-/** Where an environment is kept: nothing else may be kept there. */
-function placeOf(environment: EnvironmentConfig, config: Draft): string {
-  const prefix = environment.prefix ?? config.redis?.prefix ?? '';
-  return config.redis === undefined ? `${environment.tableName ?? config.dynamoDb?.tableName} ${prefix}` : prefix;
+/** What has a place of its own in a database. */
+interface Placed {
+  readonly name: string;
+  readonly prefix?: string | undefined;
+  readonly tableName?: string | undefined;
+  readonly filterKeys?: readonly string[];
+}
+
+/** Where an environment is kept, and where what clients with a filter get: nothing else may be kept there. */
+function placesOf({ prefix, tableName, filterKeys = [] }: Placed, { redis, dynamoDb }: Draft): string[] {
+  const whole = prefix ?? redis?.prefix ?? dynamoDb?.prefix ?? '';
+  const table = redis === undefined ? (tableName ?? dynamoDb?.tableName) : '';
+  const filtered = filterKeys.map((key) => (whole === '' ? key : `${whole}.${key}`));
+  return [whole, ...filtered].map((each) => `${table} ${each}`);
 }
 
 /** Environments that share a database must not write over each other. */
 function checkDatabaseNames(config: Draft, places: ServicePlaces, problems: Problems): void {
   const database = databaseOf(config);
-  if (database === undefined) return;
+  if (database === undefined || (config.redis !== undefined && config.dynamoDb !== undefined)) return;
   const dynamo = database === 'DynamoDB';
   const what = dynamo ? 'prefix or tableName' : 'prefix';
   const taken = new Map<string, string>();
-  for (const environment of config.environments) {
+  const all: readonly Placed[] = [
+    ...config.environments,
+    ...config.flags.sources.filter((source) => source.type === 'file'),
+  ];
+  for (const environment of all) {
     const { name, prefix, tableName } = environment;
-    const where = places.get(`environment ${name}`) ?? name;
-    const owner = taken.get(placeOf(environment, config));
-    taken.set(placeOf(environment, config), name);
+    const where = places.get(`environment ${name}`) ?? config.file ?? name;
+    const own = placesOf(environment, config);
+    const owner = own.map((place) => taken.get(place)).find((found) => found !== undefined);
+    for (const place of own) taken.set(place, name);
     if (dynamo && (tableName ?? config.dynamoDb?.tableName) === undefined) {
       problems.error(
         where,
-        `environment "${name}" needs a tableName, since DynamoDB has none for all (DYNAMODB_TABLE)`,
+        `environment "${name}" needs a tableName, since DynamoDB has none for all (${nameOf(config, 'DYNAMODB_TABLE', 'store.tableName')})`,
       );
     } else if (prefix === undefined && (!dynamo || tableName === undefined)) {
-      if (config.environments.length > 1)
-        problems.error(where, `environment "${name}" needs a ${what} of its own in ${database}`);
+      if (all.length > 1) problems.error(where, `environment "${name}" needs a ${what} of its own in ${database}`);
       else
         problems.warn(
           where,
@@ -120,14 +159,25 @@ function checkDatabaseNames(config: Draft, places: ServicePlaces, problems: Prob
   checkArchives(config, places, problems);
 }
 
-function checkArchives({ flags, dynamoDb }: Draft, places: ServicePlaces, problems: Problems): void {
+/** What a setting is called where it would be set: in our own file, or under the vendor's names. */
+function nameOf({ origin }: Draft, vendor: string, own: string): string {
+  return origin === 'yaml' ? own : vendor;
+}
+
+function checkArchives(config: Draft, places: ServicePlaces, problems: Problems): void {
+  const { flags, dynamoDb } = config;
   for (const source of flags.sources) {
     if (source.type === 'file') continue;
+    const where = places.get('archive') ?? source.path;
+    if (dynamoDb !== undefined && (source.tableName ?? dynamoDb.tableName) === undefined) {
+      const name = nameOf(config, 'DYNAMODB_TABLE', 'store.tableName');
+      problems.error(where, `the archive needs a table of DynamoDB: set tableName (${name})`);
+    }
     const names = dynamoDb === undefined ? [source.prefix] : [source.prefix, source.tableName];
     if (names.some((each) => each?.includes(ID_PLACEHOLDER) === true)) continue;
     problems.warn(
-      places.get('archive') ?? source.path,
-      `several environments of one archive would write over each other in the database: give it a prefix (envDatastorePrefix) that contains ${ID_PLACEHOLDER}`,
+      where,
+      `several environments of one archive would write over each other in the database: give it a prefix${nameOf(config, ' (envDatastorePrefix)', '')} that contains ${ID_PLACEHOLDER}`,
     );
   }
 }
@@ -139,24 +189,30 @@ function checkPatterns(config: Draft, places: ServicePlaces, problems: Problems)
   const names = dynamoDb === undefined ? [autoConfig.prefix] : [autoConfig.prefix, autoConfig.tableName];
   const where = places.get('autoConfig') ?? 'autoConfig';
   if (!names.some((each) => each?.includes(ID_PLACEHOLDER) === true)) {
+    const prefix = `prefix${nameOf(config, ' (envDatastorePrefix)', '')}`;
+    const table = `tableName${nameOf(config, ' (envDatastoreTableName)', '')}`;
     problems.error(
       where,
-      `automatic configuration with ${database} needs a prefix (envDatastorePrefix)${dynamoDb === undefined ? '' : ' or a tableName (envDatastoreTableName)'} that contains ${ID_PLACEHOLDER}, so that environments keep apart`,
+      `automatic configuration with ${database} needs a ${prefix}${dynamoDb === undefined ? '' : ` or a ${table}`} that contains ${ID_PLACEHOLDER}, so that environments keep apart`,
     );
   }
   if (dynamoDb !== undefined && (autoConfig.tableName ?? dynamoDb.tableName) === undefined) {
-    problems.error(where, 'automatic configuration with DynamoDB needs a table: set tableName (DYNAMODB_TABLE)');
+    const name = nameOf(config, 'DYNAMODB_TABLE', 'store.tableName');
+    problems.error(where, `automatic configuration with DynamoDB needs a table: set tableName (${name})`);
   }
 }
 
-function checkCache({ autoConfig, redis, store, dynamoDb }: Draft, places: ServicePlaces, problems: Problems): void {
-  if (autoConfig?.cache === undefined || redis !== undefined || store.type === 'lmdb') return;
+function checkCache(config: Draft, places: ServicePlaces, problems: Problems): void {
+  const { autoConfig, store, dynamoDb } = config;
+  if (autoConfig?.cache === undefined || store.type === 'redis' || store.type === 'lmdb') return;
   const where = places.get('cache') ?? places.get('autoConfig') ?? 'autoConfig';
+  const key = nameOf(config, 'cacheKey', 'cacheEncryptionKey');
+  const folder = nameOf(config, 'HEADGATE_STORE', 'store.path');
   problems.error(
     where,
     dynamoDb === undefined
-      ? 'cacheKey needs something to keep the list of environments in: Redis, or a folder (HEADGATE_STORE, or store in our own file); set one up, or remove cacheKey'
-      : 'the list of environments is not kept in DynamoDB: set HEADGATE_STORE to the path of a folder, or remove cacheKey',
+      ? `${key} needs something to keep the list of environments in: ${nameOf(config, 'Redis, or a folder (HEADGATE_STORE)', 'a store')}; set one up, or remove ${key}`
+      : `the list of environments is not kept in DynamoDB: set ${folder} to the path of a folder, or remove ${key}`,
   );
 }
 
@@ -201,10 +257,10 @@ function hostOf(uri: string): string {
 export function adviseService(config: Draft, places: ServicePlaces, variables: Variables, problems: Problems): void {
   const { upstream, events, outbound, file } = config;
   const place = file ?? 'environment';
-  if (config.dynamoDb !== undefined) {
-    problems.warn(
+  if (config.dynamoDb !== undefined && servesFlags(config)) {
+    problems.info(
       places.get('dynamoDb') ?? place,
-      'flags are not written to DynamoDB, where only big segments are looked up: for SDKs that read flags from the database use Redis, and for restarts HEADGATE_STORE, the path of a folder',
+      'replicas share no order of changes in DynamoDB: a client that comes from another replica may be sent a full copy, or older data for a while (headgate_steps_back_total counts that). With Redis they share it',
     );
   }
   if (!hasUpstream(config)) {

@@ -49,7 +49,7 @@ describe("the store under the vendor's names", () => {
       'error HEADGATE_STORE expected the path of a folder, or none, got "lmdb:"',
     ]);
     expect(complaintsOf(await load('relay.conf', `${ONE}[Redis]\nhost = r\n`, { HEADGATE_STORE: '/x' }))).toEqual([
-      'warning HEADGATE_STORE nothing is kept in the store: flags are in Redis, and there are no decisions',
+      'warning HEADGATE_STORE nothing is kept in /x: flags are in Redis, and there is nothing else to keep',
     ]);
   });
 
@@ -70,7 +70,9 @@ describe('the store of our own file', () => {
     [`${YAML}store: none\n`, 'none'],
     ['flags: { sources: [{ type: archive, path: a }] }\n', 'none'],
     [`${YAML}store: { type: redis }\n`, 'redis'],
-    [`${YAML}${LAPI}store: { type: redis }\n`, 'redis'],
+    [`${YAML}store: { type: dynamodb, tableName: t }\n`, 'dynamodb'],
+    [`${YAML}${LAPI}store: { type: redis, path: d }\n`, 'lmdb'],
+    [`${YAML}${LAPI}store: { type: dynamodb, tableName: t, path: d }\n`, 'lmdb'],
   ])('%j is %s', async (text, type) => {
     expect(configOf(await load('hg.yaml', text)).store.type).toBe(type);
   });
@@ -98,13 +100,20 @@ store:
   });
 
   it.each([
-    ['store: { type: redis, path: x }', '1:29 store.path: has no effect while store.type is redis'],
+    ['store: { type: redis, tableName: x }', '1:34 store.tableName: has no effect while store.type is redis'],
+    [
+      'store: { type: dynamodb, tableName: t, username: x }',
+      '1:50 store.username: has no effect while store.type is dynamodb',
+    ],
+    ['store: { url: http://x }', '1:15 store.url: has no effect unless store.type is redis or dynamodb'],
+    ['store: { tableName: x }', '1:21 store.tableName: has no effect unless store.type is dynamodb'],
+    ['store: { type: dynamodb, tableName: t, url: redis://:hunter2@r }', '1:45 store.url: expected a base address'],
     ['store: { type: lmdb, url: redis://r }', '1:27 store.url: has no effect while store.type is lmdb'],
     ['store: { username: x }', '1:20 store.username: has no effect unless store.type is redis'],
     ['store: { type: redis, url: http://r }', '1:28 store.url: expected an address such as redis://127.0.0.1:6379'],
     ['store: { type: redis, tls: { cert: c } }', '1:23 store.tls: expected key beside the other of the two, got none'],
     ['store: { type: redis, url: "x:hunter2@y" }', '1:28 store.url: expected an address such as redis://127.0.0.1'],
-    ['store: { type: mongo }', '1:16 store.type: expected one of lmdb, redis, none, got "mongo"'],
+    ['store: { type: mongo }', '1:16 store.type: expected one of lmdb, redis, dynamodb, none, got "mongo"'],
   ])('%j', async (text, message) => {
     const complaints = complaintsOf(await load('hg.yaml', `${text}\n${YAML}`));
     expect(complaints).toEqual([expect.stringContaining(`error hg.yaml:${message}`)]);
@@ -118,6 +127,8 @@ describe('the list of environments', () => {
     const redis = `${AUTO}envDatastorePrefix = ld-$CID\n[Redis]\nhost = r\n`;
     expect(configOf(await load('relay.conf', redis)).autoConfig).toMatchObject({ prefix: 'ld-$CID', cache });
     expect(configOf(await load('relay.conf', AUTO, { HEADGATE_STORE: '/data' })).autoConfig?.cache).toEqual(cache);
+    expect(configOf(await load('relay.conf', redis, { HEADGATE_STORE: '/data' })).store.path).toBe('/data');
+    expect(configOf(await load('relay.conf', redis, { HEADGATE_STORE: 'none' })).store.type).toBe('redis');
   });
 
   // Fails when checkCache takes any database for one that keeps the list.
@@ -183,33 +194,109 @@ describe('automatic configuration of our own file', () => {
 });
 
 describe('DynamoDB', () => {
-  const BIG = 'flags: { environments: { a: { sdkKey: k, prefix: p } }, bigSegments: { dynamoDb: { tableName: t } } }\n';
-  const SAID =
-    'flags are not written to DynamoDB, where only big segments are looked up: for SDKs that read flags from the database use Redis, and for restarts HEADGATE_STORE, the path of a folder';
+  const OWN = `${YAML}store: { type: dynamodb, tableName: t, url: "http://d:8000", prefix: all }\n`;
+  const VENDOR = `${ONE}[DynamoDB]\nenabled\ntableName = t\n`;
+  const NO_ORDER = expect.stringContaining('replicas share no order of changes in DynamoDB') as unknown;
 
-  it('has big segments alone, which is told, and flags are kept as without it', async () => {
-    const own = await load('hg.yaml', BIG);
-    expect(complaintsOf(own)).toEqual([`warning hg.yaml:1:72 ${SAID}`]);
-    expect(own.config).toMatchObject({ dynamoDb: { tableName: 't' }, store: { type: 'lmdb' } });
-    const vendor = await load('relay.conf', `${ONE}[DynamoDB]\nenabled\ntableName = t\n`);
-    expect(complaintsOf(vendor)).toEqual([`warning relay.conf:5 ${SAID}`]);
-    expect(vendor.config).toMatchObject({ dynamoDb: { tableName: 't' }, store: { type: 'none' } });
-    const env = { HEADGATE_STORE: '/data' };
-    expect((await load('relay.conf', `${ONE}[DynamoDB]\nenabled\ntableName = t\n`, env)).config?.store).toEqual({
-      type: 'lmdb',
-      path: '/data',
+  // Fails when settleStore keeps flags that are in a database in a folder, or in none.
+  it('keeps flags, and replicas share no order there, which is told', async () => {
+    const own = await load('hg.yaml', OWN);
+    expect(own.problems).toEqual([{ severity: 'info', where: 'hg.yaml:2:1', message: NO_ORDER }]);
+    expect(own.config).toMatchObject({
+      dynamoDb: { tableName: 't', url: 'http://d:8000', prefix: 'all' },
+      store: { type: 'dynamodb', path: '' },
+    });
+    const vendor = await load('relay.conf', VENDOR);
+    expect(vendor.problems).toContainEqual({ severity: 'info', where: 'relay.conf:5', message: NO_ORDER });
+    expect(complaintsOf(vendor)).toEqual([]);
+    expect(vendor.config).toMatchObject({ dynamoDb: { tableName: 't' }, store: { type: 'dynamodb' } });
+    const none = await load('relay.conf', VENDOR, { HEADGATE_STORE: 'none' });
+    expect(configOf(none).store.type).toBe('dynamodb');
+  });
+
+  it('stands in place of the Redis of the file when a variable says so, and the other way round', async () => {
+    const env = { USE_DYNAMODB: '1', DYNAMODB_TABLE: 't' };
+    const { config } = await load('hg.yaml', `${YAML}store: { type: redis }\n`, env, true);
+    expect(config).toMatchObject({ redis: undefined, dynamoDb: { tableName: 't' }, store: { type: 'dynamodb' } });
+    expect((await load('hg.yaml', OWN, { USE_REDIS: '1' }, true)).config).toMatchObject({
+      redis: { url: 'redis://localhost:6379' },
+      dynamoDb: undefined,
+      store: { type: 'redis' },
     });
   });
 
-  it('stands in place of the Redis of the file when a variable says so', async () => {
-    const env = { USE_DYNAMODB: '1', DYNAMODB_TABLE: 't' };
-    const { config } = await load('hg.yaml', `${YAML}store: { type: redis }\n`, env, true);
-    expect(config).toMatchObject({ redis: undefined, dynamoDb: { tableName: 't' }, store: { type: 'none' } });
+  it('of our own file is completed by variables', async () => {
+    const { config } = await load('hg.yaml', OWN, { USE_DYNAMODB: '1', DYNAMODB_TABLE: 't2' }, true);
+    expect(config?.dynamoDb).toEqual({ tableName: 't2', url: 'http://d:8000', prefix: 'all' });
   });
 
-  it('is not used beside Redis', async () => {
-    expect(complaintsOf(await load('hg.yaml', `${BIG}store: { type: redis }\n`))).toEqual([
-      'error hg.yaml:1:72 only one database can be used, got Redis and DynamoDB: remove all but one',
+  it.each([
+    ['a: { sdkKey: k, prefix: p }, b: { sdkKey: l, prefix: p }', 'environment "b" would write over "a" in DynamoDB'],
+    ['a: { sdkKey: k, prefix: p }, b: { sdkKey: l }', 'environment "b" needs a prefix or tableName of its own'],
+    [
+      'a: { sdkKey: k, prefix: p, filters: f }, b: { sdkKey: l, prefix: p.f }',
+      'environment "b" would write over "a" in DynamoDB',
+    ],
+  ])('has no two in one place: %s', async (environments, message) => {
+    const text = `flags: { environments: { ${environments} } }\nstore: { type: dynamodb, tableName: t }\n`;
+    expect(complaintsOf(await load('hg.yaml', text))).toEqual([expect.stringContaining(message)]);
+  });
+
+  it.each([
+    [
+      'environments: { a: { sdkKey: k, prefix: p } }',
+      'environment "a" needs a tableName, since DynamoDB has none for all',
+    ],
+    ['sources: [{ type: archive, path: a, prefix: $CID }]', 'the archive needs a table of DynamoDB'],
+    ['autoConfig: { key: k, prefix: $CID }', 'automatic configuration with DynamoDB needs a table'],
+  ])('needs a table: %s', async (flags, message) => {
+    const text = `flags: { ${flags} }\nstore: { type: dynamodb }\n`;
+    const [complaint, more] = complaintsOf(await load('hg.yaml', text));
+    expect(complaint).toContain(message);
+    expect(complaint).toContain('(store.tableName)');
+    expect(more).toBeUndefined();
+  });
+});
+
+describe('decisions beside a database', () => {
+  it.each([
+    ['redis', 'Redis'],
+    ['dynamodb, tableName: t', 'DynamoDB'],
+  ])('are not kept in %s', async (type, database) => {
+    const text = `${YAML}${LAPI}store: { type: ${type} }\n`;
+    expect(complaintsOf(await load('hg.yaml', text))).toEqual([
+      `error hg.yaml:3:1 decisions are not kept in ${database}, where replicas would write over each other: name a folder for them with store.path; flags stay in ${database}`,
+    ]);
+    expect(complaintsOf(await load('hg.yaml', `${LAPI}store: { type: ${type} }\n`))).toEqual([
+      `error hg.yaml:2:1 decisions are not kept in ${database}, where replicas would write over each other: use store.type lmdb, a folder of its own for each replica`,
+    ]);
+    const folder = await load('hg.yaml', text, { HEADGATE_STORE: '/d' });
+    expect(configOf(folder).store).toEqual({ type: 'lmdb', path: '/d' });
+  });
+
+  it('have a folder, of which is told where the database has nothing', async () => {
+    const env = { HEADGATE_LAPI_URL: 'http://a', HEADGATE_LAPI_KEY: 'k', USE_REDIS: '1' };
+    const loaded = await load('hg.yaml', '', env, true);
+    expect(complaintsOf(loaded)).toEqual([
+      'warning USE_REDIS nothing is kept in Redis: there are no flags, and decisions have a folder of their own',
+    ]);
+    expect(loaded.config?.store.type).toBe('lmdb');
+  });
+});
+
+describe('files in a database', () => {
+  const file = (name: string, more = ''): string => `{ type: file, name: ${name}, paths: p, sdkKey: k${name}${more} }`;
+  const text = (...files: readonly string[]): string =>
+    `flags: { sources: [${files.join(', ')}] }\nstore: { type: redis }\n`;
+
+  // Fails when checkDatabaseNames looks at the environments of the service only.
+  it('need names of their own', async () => {
+    expect(complaintsOf(await load('hg.yaml', text(file('a', ', prefix: pa'), file('b', ', prefix: pb'))))).toEqual([]);
+    expect(complaintsOf(await load('hg.yaml', text(file('a', ', prefix: p'), file('b', ', prefix: p'))))).toEqual([
+      'error hg.yaml environment "b" would write over "a" in Redis: give it its own prefix',
+    ]);
+    expect(complaintsOf(await load('hg.yaml', text(file('a'), file('b', ', prefix: p'))))).toEqual([
+      'error hg.yaml environment "a" needs a prefix of its own in Redis',
     ]);
   });
 });

@@ -29,6 +29,10 @@ export interface FileSource {
   readonly secureMode: boolean;
   readonly allowedOrigins: readonly string[];
   readonly allowedHeaders: readonly string[];
+  /** What it is kept under in a database. */
+  readonly prefix?: string;
+  /** Its DynamoDB table. */
+  readonly tableName?: string;
 }
 
 /** Where flags come from. */
@@ -96,12 +100,14 @@ export interface RedisConfig {
   readonly prefix: string;
 }
 
-/** The DynamoDB that big segments are looked up in, in the vendor's layout; flags are not kept there. Region and credentials are those of AWS's own variables. */
+/** The DynamoDB that flags are kept in, in the vendor's layout. Region and credentials are those of AWS's own variables. */
 export interface DynamoDbConfig {
   /** The table of environments that name none. */
   readonly tableName: string | undefined;
   /** Another address than that of the region. */
   readonly url: string | undefined;
+  /** What stands before the names of an environment that has no prefix of its own; undefined: nothing does. */
+  readonly prefix: string | undefined;
 }
 
 /** An environment of the vendor's service, by its keys. */

@@ -228,10 +228,10 @@ export interface DecisionsConfig {
 /** Where what must survive a restart is kept. */
 export interface StoreConfig {
   /**
-   * `lmdb`: a folder of our own; `redis`: {@link Config.redis}; `none`: nowhere. Flags are kept in `Config.redis`
-   * whenever there is one, and in the store when there is none.
+   * `lmdb`: a folder of our own; `redis`: {@link Config.redis}; `dynamodb`: {@link Config.dynamoDb}; `none`: nowhere.
+   * Flags are kept in `Config.redis` or `Config.dynamoDb` whenever there is one, and in the store when there is none.
    */
-  readonly type: 'lmdb' | 'redis' | 'none';
+  readonly type: 'lmdb' | 'redis' | 'dynamodb' | 'none';
   /** The folder; empty but for `lmdb`. */
   readonly path: string;
 }

@@ -197,7 +197,13 @@ function aboveZero(value: number | undefined): number | undefined {
 function applyDynamoDb(settings: VendorSettings, draft: Mutable<Config>, places: ServicePlaces): void {
   if (settings.flag('DynamoDB', 'enabled') !== true) return;
   places.set('dynamoDb', settings.where('DynamoDB', 'enabled'));
-  draft.dynamoDb = { tableName: settings.text('DynamoDB', 'tableName'), url: settings.text('DynamoDB', 'url') };
+  // the prefix is our file's, which a variable does not take back
+  const { prefix } = draft.dynamoDb ?? {};
+  draft.dynamoDb = {
+    tableName: settings.text('DynamoDB', 'tableName') ?? draft.dynamoDb?.tableName,
+    url: settings.text('DynamoDB', 'url') ?? draft.dynamoDb?.url,
+    prefix,
+  };
   draft.redis = undefined;
 }
 

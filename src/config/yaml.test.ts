@@ -333,8 +333,6 @@ describe('the example and the guide', () => {
     const blocks = text.match(/(?:^[ ]*## .*\n)+/gm) ?? [];
     return blocks.map((block) => {
       const lines = block.replace(/^([ ]*)## /gm, '$1');
-      if (lines.startsWith('    '))
-        return `flags:\n  environments: { a: { sdkKey: k, prefix: p } }\n  bigSegments:\n${lines}`;
       return lines.startsWith(' ')
         ? `flags:\n${lines}`
         : `${lines}flags: { environments: { a: { sdkKey: k, prefix: p } } }\n`;
@@ -369,11 +367,17 @@ describe('the example and the guide', () => {
 
   it('loads with each of the settings that stand in place of others', async () => {
     const texts = alternatives(await readFile(EXAMPLE, 'utf8'));
-    const [automatic, dynamo, redis] = await Promise.all(texts.map(async (text) => (await load(text)).config));
+    const [automatic, redis, dynamo] = await Promise.all(texts.map(async (text) => (await load(text)).config));
     expect(texts).toHaveLength(3);
     expect(automatic?.autoConfig?.cache).toEqual({ name: 'auto-config', encryptionKey: 'a-long-random-text' });
-    expect(redis).toMatchObject({ store: { type: 'redis' }, redis: { url: 'rediss://127.0.0.1:6379' } });
-    expect(dynamo?.dynamoDb).toEqual({ tableName: 'flags', url: 'http://127.0.0.1:8000' });
+    expect(redis).toMatchObject({
+      store: { type: 'lmdb', path: './headgate-data' },
+      redis: { url: 'rediss://127.0.0.1:6379' },
+    });
+    expect(dynamo).toMatchObject({
+      store: { type: 'lmdb', path: './headgate-data' },
+      dynamoDb: { tableName: 'flags', url: 'http://127.0.0.1:8000', prefix: 'all' },
+    });
   });
 
   it.each([

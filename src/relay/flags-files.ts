@@ -2,7 +2,7 @@ import type { FileSource, FlagSource } from '../config/index.ts';
 import type { Clock } from '../kernel/index.ts';
 import type { EnvironmentInfo, FlagsFront } from '../protocols/launchdarkly/index.ts';
 import { openArchive, openFiles, type Source, type SourceEnvironment, type SourceListener } from '../sources/index.ts';
-import type { FlagKeeping } from './flags-keep.ts';
+import type { FlagKeeping, KeptUnder } from './flags-keep.ts';
 import type { Shared } from './service.ts';
 
 interface Parts {
@@ -27,7 +27,7 @@ export class FileEnvironments {
       // its keys are known before its file is read: clients wait for the data, and are not told that they are unknown
       if (source.type === 'file') {
         const info = infoOfFiles(environmentOfFiles(source), source);
-        keeping.open(info, NOT_NAMED);
+        keeping.open(info, underOf(source, info.id));
         front.upsert(info);
       }
       const onRead = (): void => {
@@ -52,8 +52,6 @@ export class FileEnvironments {
     await Promise.all(this.#sources.map((source) => source.stop()));
   }
 }
-
-const NOT_NAMED = { prefix: undefined, tableName: undefined };
 
 function openSource(source: FlagSource, clock: Clock, listener: SourceListener): Source {
   if (source.type === 'archive') {
@@ -100,11 +98,7 @@ function listenerFor({ shared, front, keeping }: Parts, source: FlagSource, onRe
   };
 }
 
-function underOf(
-  source: FlagSource,
-  id: string,
-): typeof NOT_NAMED | { prefix: string | undefined; tableName: string | undefined } {
-  if (source.type === 'file') return NOT_NAMED;
+function underOf(source: FlagSource, id: string): KeptUnder {
   return {
     prefix: source.prefix?.replaceAll(ID_PLACEHOLDER, id),
     tableName: source.tableName?.replaceAll(ID_PLACEHOLDER, id),

@@ -1,11 +1,14 @@
-import type { RedisConfig } from '../config/index.ts';
+import type { DynamoDbConfig, RedisConfig } from '../config/index.ts';
 import type { PendingWrite } from '../dataset/index.ts';
 import { messageOf } from '../kernel/index.ts';
 import type { DataStoreState, DigestOrder, Environment, EnvironmentInfo } from '../protocols/launchdarkly/index.ts';
 import {
   type BigSegmentStore,
+  type DynamoFlagsOptions,
   type FlagKeep,
   FlagKeeper,
+  openDynamoBigSegments,
+  openDynamoFlags,
   openRedisBigSegments,
   openRedisFlags,
   RedisLink,
@@ -37,8 +40,8 @@ export interface KeptRecord {
 }
 
 /**
- * What keeps flags: the vendor's layout in Redis where one is set, so that SDKs and other replicas read it; else the store
- * of our own; else nothing.
+ * What keeps flags: the vendor's layout in Redis or DynamoDB where one is set, so that SDKs and other replicas read it;
+ * else the store of our own; else nothing.
  */
 export class FlagKeeping {
   readonly #shared: Shared;
@@ -63,7 +66,7 @@ export class FlagKeeping {
   /** From here on an environment is kept. Idempotent. */
   open(info: EnvironmentInfo, under: KeptUnder): void {
     if (this.#kept.has(info.id)) return;
-    const kept = this.#openRedis(info, under) ?? this.#openStore(info.id);
+    const kept = this.#openRedis(info, under) ?? this.#openDynamo(info, under) ?? this.#openStore(info.id);
     if (kept !== undefined) this.#kept.set(info.id, kept);
   }
 
@@ -157,9 +160,7 @@ export class FlagKeeping {
   #openRedis({ name, filterKey }: EnvironmentInfo, under: KeptUnder): Kept | undefined {
     const { redis } = this.#shared.config;
     if (redis === undefined) return undefined;
-    const whole = under.prefix ?? redis.prefix;
-    // filtered data are a data set of their own
-    const prefix = filterKey === undefined ? whole : `${whole}.${filterKey}`;
+    const prefix = prefixOf(under.prefix ?? redis.prefix, filterKey);
     const link = this.#link;
     if (link === undefined) return undefined;
     const options = { ...redisOptions(this.#shared, redis, name), prefix, link };
@@ -167,6 +168,38 @@ export class FlagKeeping {
     const segments = new BigSegments(this.#shared, openRedisBigSegments(options));
     return { keep: flags, order: flags.order, status: () => flags.status, segments, restored: undefined };
   }
+
+  #openDynamo({ name, filterKey }: EnvironmentInfo, under: KeptUnder): Kept | undefined {
+    const { dynamoDb } = this.#shared.config;
+    const tableName = under.tableName ?? dynamoDb?.tableName;
+    if (dynamoDb === undefined || tableName === undefined) return undefined;
+    const prefix = prefixOf(under.prefix ?? dynamoDb.prefix ?? '', filterKey);
+    const options = dynamoOptions(this.#shared, dynamoDb, { tableName, prefix, what: name });
+    const flags = openDynamoFlags(options);
+    const segments = new BigSegments(this.#shared, openDynamoBigSegments(options));
+    return { keep: flags, order: undefined, status: () => flags.status, segments, restored: undefined };
+  }
+}
+
+/** Filtered data are a data set of their own. */
+function prefixOf(whole: string, filterKey: string | undefined): string {
+  if (filterKey === undefined) return whole;
+  return whole === '' ? filterKey : `${whole}.${filterKey}`;
+}
+
+function dynamoOptions(
+  { clock, log }: Pick<Shared, 'clock' | 'log'>,
+  { url }: DynamoDbConfig,
+  { tableName, prefix, what }: { readonly tableName: string; readonly prefix: string; readonly what: string },
+): DynamoFlagsOptions {
+  return {
+    tableName,
+    ...(prefix === '' ? {} : { prefix }),
+    ...(url === undefined ? {} : { url }),
+    clock,
+    onFailure: (error) => log.error({ what, code: error.code }, `${error.message}; flags are served all the same`),
+    onRecovery: () => log.info({ what }, 'DynamoDB can be written again, and has every flag'),
+  };
 }
 
 /** How to reach the database, and what is said when it is away: `what` is in the lines of the log. */

@@ -44,6 +44,11 @@ export class DynamoTable {
     this.#options = options;
   }
 
+  /** The address that was given, without user and password; undefined: that of the service. */
+  get address(): string | undefined {
+    return this.#options.url?.replace(/^(\w+:\/\/)[^/?#]*@/, '$1');
+  }
+
   /** A name with the prefix of this environment. */
   named(name: string): string {
     const { prefix = '' } = this.#options;

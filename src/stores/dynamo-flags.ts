@@ -62,13 +62,14 @@ class Flags implements DynamoFlags {
   }
 
   get status(): FlagStoreStatus {
-    const { url, prefix, tableName } = this.#options;
+    const { prefix, tableName } = this.#options;
+    const { address } = this.#table;
     return {
       state: this.#failure === undefined ? 'VALID' : 'INTERRUPTED',
       sinceMs: this.#sinceMs,
       database: 'dynamodb',
       dbTable: tableName,
-      ...(url === undefined ? {} : { dbServer: url }),
+      ...(address === undefined ? {} : { dbServer: address }),
       ...(prefix === undefined ? {} : { dbPrefix: prefix }),
     };
   }

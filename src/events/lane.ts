@@ -142,6 +142,8 @@ export class Lane {
 export class Room {
   readonly #bytesMax: number;
   #bytes = 0;
+  /** What of it came with keys that anybody can read in a page or an app. */
+  #publicBytes = 0;
 
   constructor(bytesMax: number) {
     this.#bytesMax = bytesMax;
@@ -151,16 +153,21 @@ export class Room {
     return this.#bytes;
   }
 
-  /** Takes room for a lane, if there is, and if the lane has not half of it already. */
+  /** Takes room for a lane, if there is; one lane has at most half of it, and so have all browsers and phones together. */
   take(lane: Lane, bytes: number): boolean {
-    if (this.#bytes + bytes > this.#bytesMax || lane.bytes + bytes > this.#bytesMax / 2) return false;
+    const ofPublic = lane.audience === 'server' ? 0 : bytes;
+    const half = this.#bytesMax / 2;
+    if (this.#bytes + bytes > this.#bytesMax || lane.bytes + bytes > half) return false;
+    if (ofPublic > 0 && this.#publicBytes + bytes > half) return false;
     this.#bytes += bytes;
+    this.#publicBytes += ofPublic;
     lane.bytes += bytes;
     return true;
   }
 
   give(lane: Lane, bytes: number): void {
     this.#bytes -= bytes;
+    if (lane.audience !== 'server') this.#publicBytes -= bytes;
     lane.bytes -= bytes;
   }
 }

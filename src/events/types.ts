@@ -33,7 +33,7 @@ export interface EventForwarderOptions {
   readonly capacity: number;
   /** Whether custom events of old SDKs keep their whole context, instead of its keys. */
   readonly inlineUsers: boolean;
-  /** How much may be held in memory, in bytes, on its way included. Half of it for one environment and audience. */
+  /** How much may be held in memory, in bytes, on its way included. Half of it for one environment and audience, and for all browsers and phones. */
   readonly bytesMax: number;
   readonly clock: Clock;
   /** For the jitter of repeated attempts; default `Math.random`. */

@@ -117,6 +117,28 @@ describe('how old the data are, and the selector of the upstream', () => {
     expect(await kept(store.inner)).toMatchObject({ state: '(p:4)', offset: 4 });
   });
 
+  it('are never ahead of the data that are written whole, however long that takes', async () => {
+    const { clock, store, keeper } = begin();
+    const keep = keeper.keep('production');
+    const set = setOf(keep);
+    const seen: string[] = [];
+    store.onWritten = async () => {
+      const found = await kept(store.inner);
+      if (found !== undefined) seen.push(`${found.offset} ${found.state}`);
+    };
+    const release = store.hold();
+    const loaded = set.replace([flag('a', 1)]);
+    await turns(10);
+    clock.advance(2000);
+    await loaded;
+    keep.committed('(p:1)');
+    await set.apply([put(flag('a', 2))]);
+    keep.committed('(p:2)');
+    release();
+    await until('all of it', () => seen.some((one) => one.startsWith('2 ')));
+    expect(seen).toEqual(['1 undefined', '2 (p:1)']);
+  });
+
   it('are kept at the end', async () => {
     expect(await kept(await filled())).toEqual({ savedMs: NOW_MS, state: '(p:1)', offset: 2 });
   });
@@ -224,6 +246,19 @@ describe('a data set that is no more', () => {
     await next.replace([flag('a', 7)]);
     await removed;
     expect((await begin(inner).keeper.keep('other').restore())?.digest).toBe(next.snapshot().digest);
+  });
+
+  it('holds up the one that takes its name no longer than a store may, when its removal hangs', async () => {
+    const { clock, store, keeper, failures } = begin(await filled());
+    const release = store.hold();
+    const removed = keeper.remove('production');
+    const restored = keeper.keep('production').restore();
+    await turns(10);
+    clock.advance(10_000);
+    expect(await restored).toBeUndefined();
+    expect(failures).toEqual(['HG_STORE Cannot restore production: the store has not answered for 10000 ms']);
+    release();
+    await removed;
   });
 
   it('counts no more when its removal breaks off, and goes the next time', async () => {

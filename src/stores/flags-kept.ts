@@ -32,6 +32,11 @@ export class KeptReader {
     return this.#bounded(this.#store.get(table, key));
   }
 
+  /** Waits for what is still being written, as long as for an answer. */
+  async until(free: Promise<unknown>): Promise<void> {
+    await this.#bounded(free);
+  }
+
   /** Everything but the items. */
   async find(tables: Tables): Promise<Found> {
     const graves: (Tombstone & { readonly age: number })[] = [];

@@ -113,7 +113,7 @@ export class StoreKeep implements FlagKeep {
 
   async restore(): Promise<KeptFlags | undefined> {
     try {
-      await this.#host.free;
+      await this.#reader.until(this.#host.free);
       const bytes = await this.#reader.get(STATES, this.#id);
       const state = bytes && readState(this.#id, bytes);
       if (!counts(state)) return undefined;

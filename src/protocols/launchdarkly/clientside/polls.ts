@@ -14,7 +14,7 @@ import type { ClientSideOptions } from './deps.ts';
 import type { ClientFeeds } from './feeds.ts';
 import { affectedBy, changesOf, evaluateMissed } from './missed.ts';
 import { type Asked, type Question, viewOf } from './question.ts';
-import { type Encoded, encode, type Shape, sourceOf } from './values.ts';
+import { type Encoded, encode, encodeFull, type Shape, sourceOf } from './values.ts';
 
 /** One who polls. */
 interface Poll extends Asked {
@@ -130,7 +130,7 @@ export class EvaluatedPolls {
     if (evaluated === undefined || exchange.closed) return;
     const position = positionOf(evaluated, viewOf(question, evaluated.bigSegmentsRevision));
     if (this.#answerSame(poll, evaluated, position)) return;
-    const encoded = await encode(shape.full(evaluated.flags, position));
+    const encoded = await encodeFull(shape, evaluated.flags, position);
     feeds.evaluated(audience, evaluated, encoded.bytes);
     slot.pin(encoded.bytes);
     await this.#send(poll, slot, encoded, tagOf(position));

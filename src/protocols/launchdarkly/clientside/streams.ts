@@ -17,7 +17,7 @@ import { affectedBy, changesOf, evaluateMissed, type Missed, revisionsOf } from 
 import { claimOf, namedBy, unlessGone } from './polls.ts';
 import { type Asked, type Question, viewOf } from './question.ts';
 import type { ValueStream } from './value-feed.ts';
-import { type Encoded, encode, sourceOf, STREAM } from './values.ts';
+import { type Encoded, encode, encodeFull, sourceOf, STREAM } from './values.ts';
 
 interface Opening extends Asked {
   readonly feeds: ClientFeeds;
@@ -158,7 +158,7 @@ export class ValueStreams {
   async #deliverFull(feeds: ClientFeeds, stream: ValueStream, evaluated: Evaluated, slot: Slot): Promise<void> {
     const { flags, bigSegmentsRevision, offset } = evaluated;
     const position = positionOf(evaluated, viewOf(stream.question, bigSegmentsRevision));
-    const encoded = await encode(STREAM.full(flags, position));
+    const encoded = await encodeFull(STREAM, flags, position);
     feeds.evaluated(stream.audience, evaluated, encoded.bytes);
     if (!(await this.#sendWithSlot(feeds, stream, { encoded, slot, what: 'full' }))) return;
     stream.prints.replace(flags);

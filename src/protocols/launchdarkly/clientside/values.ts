@@ -5,6 +5,7 @@ import { evalxMembers, flagEvalMembers } from '../evaluation/text.ts';
 import type { EvaluatedFlag } from '../evaluation/types.ts';
 import { intent, member, transferred } from '../views.ts';
 import { EVENT, INTENT, REASON } from '../words.ts';
+import { Turns } from './turns.ts';
 
 /** A value as it is now, or that a client sees this flag no longer. */
 export interface ValueChange {
@@ -105,9 +106,38 @@ export interface Encoded {
 /** One piece, in characters: about what one write takes. */
 const PIECE_LENGTH = 64 * 1024;
 
+/**
+ * Copies are encoded one behind the other, in slices that they share. Each in slices of its own would take one in the same
+ * turn of the event loop, and a turn accepts a single connection (libuv's `uv__server_io`): in a herd of browsers, servers
+ * that reconnect would stand behind all of it.
+ */
+const LINE_SLICE_MS = 1;
+const line = new Turns(1);
+const lineSlices = new Slices(LINE_SLICE_MS);
+
+/** By evaluation, shape and position. */
+const copies = new WeakMap<readonly EvaluatedFlag[], Map<Shape, Map<string, Promise<Encoded>>>>();
+
+/** Encodes everything, once for all who share an evaluation. */
+export function encodeFull(shape: Shape, flags: readonly EvaluatedFlag[], position: Position): Promise<Encoded> {
+  const shapes = inside(copies, flags, () => new Map<Shape, Map<string, Promise<Encoded>>>());
+  const positions = inside(shapes, shape, () => new Map<string, Promise<Encoded>>());
+  return inside(positions, formatPosition(position), () =>
+    line.run(async () => {
+      if (lineSlices.due()) await lineSlices.pause();
+      return encode(shape.full(flags, position), lineSlices);
+    }),
+  );
+}
+
+function inside<K, V>(map: { get(key: K): V | undefined; set(key: K, value: V): unknown }, key: K, make: () => V): V {
+  let value = map.get(key);
+  if (value === undefined) map.set(key, (value = make()));
+  return value;
+}
+
 /** Encodes text in slices that leave the event loop free: two thousand flags take a millisecond, fifty thousand do not. */
-export async function encode(parts: Iterable<string>): Promise<Encoded> {
-  const slices = new Slices();
+export async function encode(parts: Iterable<string>, slices: Slices = new Slices()): Promise<Encoded> {
   const pieces: Buffer[] = [];
   let bytes = 0;
   let texts: string[] = [];

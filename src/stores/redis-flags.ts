@@ -75,11 +75,7 @@ class Flags implements RedisFlags {
   readonly #progress = new Progress();
   readonly #writer: RedisWriter;
   readonly #stops: (() => void)[];
-  readonly order: DigestOrder = {
-    isNewer: (position, than) => this.#book.isNewer(position, than),
-    look: () => this.#look(),
-    onAdvance: (listener) => this.#book.onAdvance(listener),
-  };
+  readonly order: DigestOrder;
   #items: (() => Iterable<Item>) | undefined;
   #tombstones: () => Iterable<Tombstone> = () => [];
   #turn: Promise<unknown> = Promise.resolve();
@@ -90,6 +86,7 @@ class Flags implements RedisFlags {
   #nextLook: Timer | undefined;
   /** A look that has not begun: it sees whatever was written until now. */
   #looking: Promise<void> | undefined;
+  readonly #looks = new Set<object>();
   #laggingSinceMs: number | undefined;
   #failure: HeadgateError | undefined;
   #sinceMs = Date.now();
@@ -108,6 +105,15 @@ class Flags implements RedisFlags {
         if (isReady) void this.#kick();
       }),
     ];
+    const looks = this.#looks;
+    this.order = {
+      isNewer: (position, than) => this.#book.isNewer(position, than),
+      look: () => this.#look(),
+      get isLooking() {
+        return looks.size > 0;
+      },
+      onAdvance: (listener) => this.#book.onAdvance(listener),
+    };
     this.#lookLater();
   }
 
@@ -302,10 +308,15 @@ class Flags implements RedisFlags {
   #look(): Promise<void> {
     // nobody waits for a store that is known to fail
     if (this.#failure !== undefined || this.#isClosed) return Promise.resolve();
-    this.#looking ??= this.#alone(async () => {
+    if (this.#looking !== undefined) return this.#looking;
+    const look = {};
+    this.#looks.add(look);
+    this.#looking = this.#alone(async () => {
       this.#looking = undefined;
       if (await catchUp(this.#link.client, this.#keys, this.#book)) this.#progress.lose();
-    }).catch(() => {});
+    })
+      .catch(() => {})
+      .finally(() => this.#looks.delete(look));
     return this.#looking;
   }
 

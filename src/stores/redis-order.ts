@@ -10,6 +10,8 @@ export interface DigestOrder {
   isNewer(position: OrderedState, than: OrderedState): boolean | undefined;
   /** Resolves when everything is known that any replica had written before this call, or that cannot be had. */
   look(): Promise<void>;
+  /** Whether a look is under way: what is not known may be known in a moment. */
+  readonly isLooking: boolean;
   /** Tells `listener` whenever the order has grown or was begun anew. The answer ends it. */
   onAdvance(listener: () => void): () => void;
 }
@@ -35,6 +37,15 @@ export interface OrderEntry {
   readonly keys: readonly KeptKey[];
 }
 
+/** A replica is at a place, or in a state that nobody else had somewhere after it. */
+export interface OwnState {
+  readonly digest: string;
+  readonly place: number;
+  readonly isPlaced: boolean;
+}
+
+/** One is being written, one is seen; more when writes are let go on before they are done. */
+const VISITED_MAX = 16;
 /** As long as a data set's own log. */
 export const ORDER_LENGTH_MAX = 10_000;
 
@@ -56,13 +67,14 @@ export const ORDER_LENGTH_MAX = 10_000;
  *    loses the end of it, as in a failover to a copy that lags: the places are then given away again, and an entry that does
  *    not follow the digest that stands before it here tells.
  */
-export class OrderBook implements Omit<DigestOrder, 'look'> {
+export class OrderBook implements Omit<DigestOrder, 'look' | 'isLooking'> {
   #epoch = '';
   #entries: OrderEntry[] = [];
   readonly #latest = new Map<string, OrderEntry>();
   readonly #listeners = new Set<{ readonly run: () => void }>();
-  /** Where this replica is: at a place, or in a state of its own somewhere after it. */
-  own: { readonly digest: string; readonly place: number; readonly isPlaced: boolean } | undefined;
+  #own: OwnState | undefined;
+  /** Places of the last states of this replica: until a write is seen, readers are at the one before. */
+  readonly #visited = new Map<string, number>();
 
   /** Empty before anything was appended. */
   get epoch(): string {
@@ -79,12 +91,29 @@ export class OrderBook implements Omit<DigestOrder, 'look'> {
     return this.#entries.at(-1)?.digest ?? '';
   }
 
+  /** Where this replica is. */
+  get own(): OwnState | undefined {
+    return this.#own;
+  }
+
+  set own(own: OwnState | undefined) {
+    this.#own = own;
+    if (own === undefined) return;
+    this.#visited.delete(own.digest);
+    this.#visited.set(own.digest, own.place);
+    for (const digest of this.#visited.keys()) {
+      if (this.#visited.size <= VISITED_MAX) return;
+      this.#visited.delete(digest);
+    }
+  }
+
   /** Begins anew: whatever was known is of another order. */
   begin(epoch: string): void {
     this.#epoch = epoch;
     this.#entries = [];
     this.#latest.clear();
-    this.own = undefined;
+    this.#visited.clear();
+    this.#own = undefined;
   }
 
   /** Takes entries that follow the newest one. */
@@ -130,7 +159,7 @@ export class OrderBook implements Omit<DigestOrder, 'look'> {
 
   isNewer(position: OrderedState, than: OrderedState): boolean | undefined {
     const a = this.#placeOf(position);
-    const b = this.#placeOf(than) ?? (than.digest === this.own?.digest ? this.own.place : undefined);
+    const b = this.#visited.get(than.digest) ?? this.#placeOf(than);
     return a === undefined || b === undefined ? undefined : a > b;
   }
 

@@ -40,6 +40,8 @@ export interface DigestOrder {
   isNewer(position: OrderedState, than: OrderedState): boolean | undefined;
   /** Resolves when everything is known that other replicas had written before this call, or that cannot be had. */
   look(): Promise<void>;
+  /** Whether a look is under way: what is not known may be known in a moment. */
+  readonly isLooking: boolean;
 }
 
 interface OrderedState {
@@ -79,6 +81,8 @@ export async function whileAhead(held: Held, claim: Claim, clock: Clock, waitMsM
  * comes between the answer and the act would be missed.
  */
 export function startOf(held: Held, claim: Claim, onStepBack?: () => void): Start {
+  // it may have been given out by a replica that is ahead: in doubt it comes back
+  if (held.order?.isLooking === true && isUnknown(held, claim)) return { kind: 'behind' };
   const start = standing(held, claim);
   if (start.kind !== 'ahead') return start;
   onStepBack?.();

@@ -10,7 +10,7 @@ import { STREAM_HEADERS } from '../words.ts';
 import type { ClientRoute, ClientSideOptions } from './deps.ts';
 import { type DoorKind, doorOf } from './doors.ts';
 import { ClientFeeds } from './feeds.ts';
-import { answerGoals } from './goals.ts';
+import { Goals } from './goals.ts';
 import type { OpenStream } from './open-stream.ts';
 import { EvaluatedPolls } from './polls.ts';
 import { type Asked, type Question, questionOf } from './question.ts';
@@ -33,6 +33,7 @@ export class ClientSide {
   readonly #options: ClientSideOptions;
   readonly #polls: EvaluatedPolls;
   readonly #streams: ValueStreams;
+  readonly #goals: Goals;
   /** For contexts on their way. */
   readonly #room = new BodyRoom(CONTEXTS_BYTES_MAX);
   readonly #feeds = new Map<Environment, ClientFeeds>();
@@ -41,6 +42,7 @@ export class ClientSide {
     this.#options = options;
     this.#polls = new EvaluatedPolls(options);
     this.#streams = new ValueStreams(options);
+    this.#goals = new Goals(options.goals);
   }
 
   /** The paths of this side. */
@@ -60,7 +62,7 @@ export class ClientSide {
         this.#streams.open(asked, this.#feedsOf(asked.environment), question),
       ),
       this.#route('env-id', 'GET', '/sdk/goals/:envId', (asked) =>
-        answerGoals(asked.exchange, asked.credential ?? '', this.#options.goals),
+        this.#goals.answer(asked.exchange, asked.credential ?? ''),
       ),
     ];
   }

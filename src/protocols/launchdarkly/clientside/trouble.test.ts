@@ -7,6 +7,7 @@ import {
   startClientSide,
   valued,
 } from '../../../../test/support/clientside-rig.ts';
+import { until } from '../../../../test/support/conditions.ts';
 import { FakeExchange } from '../../../../test/support/flags-fakes.ts';
 import { put } from '../../../../test/support/flags-items.ts';
 
@@ -91,5 +92,26 @@ describe('a thread that ended while it was found out what a change leads to', ()
     const again = await one.stream(PATH, { 'last-event-id': id ?? '' });
     expect((await again.event(2)).json).toMatchObject({ key: 'a', version: 2 });
     expect(asked).toBe(2);
+  });
+});
+
+describe('goals', () => {
+  it('are asked for by a bounded number at a time', async () => {
+    const release: (() => void)[] = [];
+    const goals = (): Promise<{ status: number; headers: Record<string, string>; body: Uint8Array }> =>
+      new Promise((resolve) => {
+        release.push(() => resolve({ status: 200, headers: {}, body: Buffer.from('[]') }));
+      });
+    const one = await start({ side: { goals } });
+    const replies = Array.from({ length: 32 }, () => one.ask(`/sdk/goals/${ENV_ID}`));
+    await until('all asked', () => release.length === 32);
+    const refused = await one.get(`/sdk/goals/${ENV_ID}`);
+    expect([refused.status, refused.headers['retry-after']]).toEqual([503, '1']);
+    for (const go of release.splice(0)) go();
+    for (const reply of replies) expect((await reply.whole()).status).toBe(200);
+    const after = one.ask(`/sdk/goals/${ENV_ID}`);
+    await until('one more', () => release.length === 1);
+    release[0]?.();
+    expect((await after.whole()).body).toBe('[]');
   });
 });

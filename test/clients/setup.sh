@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# setup.sh DIR: builds the Go program and the Python environment into DIR, and unpacks the Node bouncer and a local API.
+# setup.sh DIR: builds the Go program and the Python environment into DIR, installs Node's bouncer and OpenFeature, unpacks a local API.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 dir=${1:?usage: setup.sh DIR}

@@ -45,6 +45,11 @@ export class Headgate {
     return this.#process.waitFor(`the log line "${message}"`, (line) => line['msg'] === message, { msMax });
   }
 
+  /** Waits until the log as a whole is so: asked at each line. */
+  async waitForLogs(what: string, isSo: (logs: readonly Line[]) => boolean, msMax: number): Promise<void> {
+    await this.#process.waitFor(what, () => isSo(this.logs), { msMax });
+  }
+
   /** Ends it without a word (SIGKILL), as a crash does. */
   async kill(): Promise<void> {
     await this.#process.stop('SIGKILL');

@@ -1,40 +1,62 @@
 import { existsSync } from 'node:fs';
+import { isDeepStrictEqual } from 'node:util';
 import { ROOT } from './files.ts';
 import { type Line, LineProcess } from './line-process.ts';
 
 /** The server SDKs that the tests connect; `test/clients` has a program around each. */
 export const SDKS = ['node', 'go', 'python'] as const;
-export type SdkName = (typeof SDKS)[number];
+/** Others that are told flags: OpenFeature's provider around Node's SDK, a page in a browser, and a phone. */
+type ClientName = 'openfeature' | 'browser' | 'phone';
+export type SdkName = (typeof SDKS)[number] | ClientName;
 
 /** The protocol and transport that an SDK is told to use; `test/clients/README.md` explains each. */
 export const SDK_MODES = ['fdv1-stream', 'fdv1-poll', 'fdv2', 'fdv2-stream', 'fdv2-poll'] as const;
-type SdkMode = (typeof SDK_MODES)[number];
+export type SdkMode = (typeof SDK_MODES)[number];
 
 export interface SdkOptions {
   readonly sdk: SdkName;
   readonly mode: SdkMode;
   readonly baseUrl: string;
+  /** Of a browser the ID of its environment, of a phone its mobile key. */
   readonly sdkKey: string;
 }
 
-const BUILT = `${ROOT}test/clients/.build`;
+/** Flags and their values for the programs' fixed context. */
+export type SdkFlags = Readonly<Record<string, unknown>>;
+
+const CLIENTS = `${ROOT}test/clients`;
+const BUILT = `${CLIENTS}/.build`;
 const COMMANDS: Readonly<Record<SdkName, readonly string[]>> = {
-  node: [process.execPath, `${ROOT}test/clients/node/driver.mjs`],
+  node: [process.execPath, `${CLIENTS}/node/driver.mjs`],
   go: [`${BUILT}/go-driver`],
-  python: [`${BUILT}/python/bin/python`, `${ROOT}test/clients/python/driver.py`],
+  python: [`${BUILT}/python/bin/python`, `${CLIENTS}/python/driver.py`],
+  openfeature: [process.execPath, `${CLIENTS}/node/openfeature.mjs`],
+  browser: [process.execPath, `${CLIENTS}/node/browser.mjs`],
+  phone: [process.execPath, `${CLIENTS}/node/phone.mjs`],
+};
+/** What a program needs besides itself. */
+const NEEDED: Readonly<Partial<Record<SdkName, string>>> = {
+  openfeature: `${BUILT}/node-bouncer/node_modules/@launchdarkly/openfeature-node-server/package.json`,
+  browser: '/usr/bin/chromium',
 };
 
 /** Long enough for the slowest reconnect of an SDK: three refused tries and the fourth. */
 const WAIT_MS_MAX = 30_000;
+/** Two polls and a reconnect: whoever polls has the new values by then. */
+const FLAGS_WAIT_MS_MAX = 90_000;
+/** How often a client is asked that says nothing. */
+const ASK_MS = 1000;
 
 /**
- * Whether this SDK can be run here. `test/clients/setup.sh test/clients/.build` makes it so.
+ * Whether this SDK can be run here. `test/clients/setup.sh test/clients/.build` makes it so; a browser has to be installed.
  * In CI every one must be there: a missing one is an error, never a skipped test.
  */
 export function sdkAvailable(sdk: SdkName): boolean {
-  const missing = COMMANDS[sdk].filter((path) => !existsSync(path));
+  const needed = NEEDED[sdk];
+  const missing = [...COMMANDS[sdk], ...(needed === undefined ? [] : [needed])].filter((path) => !existsSync(path));
   if (missing.length === 0) return true;
-  const problem = `Cannot run the ${sdk} SDK: run test/clients/setup.sh test/clients/.build first, got no ${missing[0]}`;
+  const cause = sdk === 'browser' ? 'install it' : 'run test/clients/setup.sh test/clients/.build';
+  const problem = `Cannot run the ${sdk} SDK: ${cause} first, got no ${missing[0]}`;
   if (process.env['CI'] === 'true') throw new Error(problem);
   process.stderr.write(`${problem}; its tests are skipped\n`);
   return false;
@@ -43,8 +65,8 @@ export function sdkAvailable(sdk: SdkName): boolean {
 /** A running SDK, at the server it was told to connect to. */
 export class Sdk {
   readonly name: string;
-  /** All flag values for the programs' fixed context, once the SDK is ready. */
-  readonly initialized: Promise<Readonly<Record<string, unknown>>>;
+  /** All flag values, once the SDK is ready. */
+  readonly initialized: Promise<SdkFlags>;
   readonly #process: LineProcess;
 
   constructor(options: SdkOptions) {
@@ -52,7 +74,7 @@ export class Sdk {
     this.name = `${options.sdk} ${options.mode}`;
     this.#process = new LineProcess({ command, args: [...args, options.mode, options.baseUrl, options.sdkKey] });
     this.initialized = this.#wait('initialized', (line) => line['event'] === 'initialized').then(
-      (line) => line['flags'] as Readonly<Record<string, unknown>>,
+      (line) => line['flags'] as SdkFlags,
     );
     // whoever starts several may look at the others first: a failure is told where it is awaited
     this.initialized.catch(() => {});
@@ -66,6 +88,32 @@ export class Sdk {
   /** What the SDK itself logged. */
   get log(): string {
     return this.#process.stderr;
+  }
+
+  /** All flag values as they are now. */
+  async flags(): Promise<SdkFlags> {
+    const from = this.lines.length;
+    this.#process.tell('flags');
+    const line = await this.#wait('flags', ({ event }) => event === 'flags', from);
+    return line['flags'] as SdkFlags;
+  }
+
+  /** Answers when all flags have these values, and there are no others: asked at each change that the SDK tells. */
+  async waitForFlags(expected: SdkFlags): Promise<void> {
+    const byMs = performance.now() + FLAGS_WAIT_MS_MAX;
+    for (;;) {
+      const from = this.lines.length;
+      const flags = await this.flags();
+      if (isDeepStrictEqual(flags, expected)) return;
+      if (performance.now() > byMs) {
+        throw new Error(
+          `Cannot see the flags expected of ${this.name}: not so in ${FLAGS_WAIT_MS_MAX} ms, got ${JSON.stringify(flags)}`,
+        );
+      }
+      await this.#process
+        .waitFor('a change', ({ event }) => event === 'change', { msMax: ASK_MS, from })
+        .catch(() => undefined);
+    }
   }
 
   /** The value of a flag when the SDK says that it changed: to `value` when that is given, in line `from` or a later one. */

@@ -2,9 +2,9 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -57,12 +57,22 @@ func configFor(mode, baseURL string) (ld.Config, error) {
 	return config, nil
 }
 
-func follow(client *ld.LDClient, context ldcontext.Context, ended <-chan struct{}) {
+func follow(client *ld.LDClient, context ldcontext.Context, asked <-chan string) {
 	changes := client.GetFlagTracker().AddFlagChangeListener()
 	statuses := client.GetDataSourceStatusProvider().AddStatusListener()
-	say(map[string]any{"event": "initialized", "flags": client.AllFlagsState(context).ToValuesMap()})
+	sayFlags := func(event string) {
+		say(map[string]any{"event": event, "flags": client.AllFlagsState(context).ToValuesMap()})
+	}
+	sayFlags("initialized")
 	for {
 		select {
+		case line, open := <-asked:
+			if !open {
+				return
+			}
+			if line == "flags" {
+				sayFlags("flags")
+			}
 		case change := <-changes:
 			value, err := client.JSONVariation(change.Key, context, ldvalue.Null())
 			if err != nil {
@@ -71,8 +81,6 @@ func follow(client *ld.LDClient, context ldcontext.Context, ended <-chan struct{
 			say(map[string]any{"event": "change", "key": change.Key, "value": value})
 		case status := <-statuses:
 			say(map[string]any{"event": "status", "state": string(status.State), "error": status.LastError.String()})
-		case <-ended:
-			return
 		}
 	}
 }
@@ -87,10 +95,13 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	ended := make(chan struct{})
+	asked := make(chan string)
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		close(ended)
+		lines := bufio.NewScanner(os.Stdin)
+		for lines.Scan() {
+			asked <- lines.Text()
+		}
+		close(asked)
 	}()
 	client, err := ld.MakeCustomClient(os.Args[3], config, readyMax)
 	if err != nil {
@@ -99,6 +110,6 @@ func main() {
 	}
 	context := ldcontext.NewBuilder("user-key").
 		SetString("email", "a@example.com").SetString("plan", "pro").SetString("country", "NL").Build()
-	follow(client, context, ended)
+	follow(client, context, asked)
 	_ = client.Close()
 }

@@ -1,3 +1,4 @@
+import { createInterface } from 'node:readline';
 import ld from '@launchdarkly/node-server-sdk';
 
 const READY_SECONDS_MAX = 20;
@@ -45,12 +46,16 @@ try {
   process.exit(1);
 }
 changes.length = 0;
-say({ event: 'initialized', flags: (await client.allFlagsState(CONTEXT)).allValues() });
+const sayFlags = async (event) => say({ event, flags: (await client.allFlagsState(CONTEXT)).allValues() });
+await sayFlags('initialized');
 ready = true;
 for (const key of changes) await report(key);
 
-process.stdin.resume();
-process.stdin.on('end', () => {
+const asked = createInterface({ input: process.stdin });
+asked.on('line', (line) => {
+  if (line === 'flags') void sayFlags('flags');
+});
+asked.on('close', () => {
   client.close();
   process.exit(0);
 });

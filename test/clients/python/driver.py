@@ -66,8 +66,11 @@ def main():
     client.data_source_status_provider.add_listener(
         lambda status: say(event="status", state=status.state.value.upper(), error=error_text(status.error))
     )
-    say(event="initialized", flags=client.all_flags_state(context).to_values_map())
-    sys.stdin.buffer.read()
+    say_flags = lambda event: say(event=event, flags=client.all_flags_state(context).to_values_map())
+    say_flags("initialized")
+    for line in sys.stdin:
+        if line == "flags\n":
+            say_flags("flags")
     client.close()
     return 0
 

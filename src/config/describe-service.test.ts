@@ -90,10 +90,11 @@ describe('the report', () => {
     const lines = await printed('relay.conf', SHOP);
     expect(middle(lines)).toEqual([
       'Flags:',
-      '  environment "Shop Production" from the service, server key ...1111, mobile key ...2222, client-side ID ...3333, filters checkout search, polls cached for 5m, secure mode, in Redis under "ld:shop:prod", browsers of https://shop.example.com only, which may send X-Shop',
-      '  environment "Shop Test" from the service, server key ...4444, filters checkout search, in Redis under "ld:shop:test"',
+      '  environment "Shop Production" from the service, server key ...1111, mobile key ...2222, client-side ID ...3333, filters checkout search, polls cached for 5m, secure mode, in Redis under "ld:shop:prod", by filter under "ld:shop:prod.checkout" "ld:shop:prod.search", browsers of https://shop.example.com only, which may send X-Shop',
+      '  environment "Shop Test" from the service, server key ...4444, filters checkout search, in Redis under "ld:shop:test", by filter under "ld:shop:test.checkout" "ld:shop:test.search"',
       '  service: flags from https://stream.launchdarkly.com (FDv2 where it has it, else FDv1), polls from https://sdk.launchdarkly.com, goals from https://clientsdk.launchdarkly.com',
-      '  clients wait up to 5s for the first data, errors at start are ignored; /status says disconnected when the service is lost for 2m',
+      '  ready when every environment has data, or after 5s when some have, errors at start are ignored; while one has none, its polls are answered 503 and its streams wait',
+      '  /status says disconnected when the service is lost for 2m',
       '  expired keys are looked for every 1m',
       '  heartbeat every 15s, streams stay open, compression off, catch-up safe',
       '  change log of 10000 batches or 64MiB per environment',
@@ -154,11 +155,12 @@ describe('the report', () => {
   url = "redis://10.0.0.1:6379/2"
 `;
     const lines = middle(await printed('relay.conf', text));
-    expect(lines.slice(1, 5)).toEqual([
+    expect(lines.slice(1, 6)).toEqual([
       '  service: flags from https://stream.launchdarkly.com (FDv2 where it has it, else FDv1), polls from https://sdk.launchdarkly.com, goals from https://clientsdk.launchdarkly.com',
       '  environments as the service lists them for the key ...abcd, in Redis under "ld-$CID", browsers of https://shop.example.com only',
       '  that list is kept encrypted in Redis as "relay-a", for a start without the service',
-      '  clients wait up to 10s for the first data; /status says disconnected when the service is lost for 1m',
+      '  ready when every environment has data, or after 10s when some have; while one has none, its polls are answered 503 and its streams wait',
+      '  /status says disconnected when the service is lost for 1m',
     ]);
     expect(lines.at(-1)).toContain('Database: Redis at redis://10.0.0.1:6379/2, for flags');
   });

@@ -24,15 +24,21 @@ function browsers(source: Pick<EnvironmentConfig, 'allowedOrigins' | 'allowedHea
   return `${origins}${allowedHeaders.length === 0 ? '' : `, which may send ${allowedHeaders.join(' ')}`}`;
 }
 
+interface Placed {
+  readonly prefix?: string | undefined;
+  readonly tableName?: string | undefined;
+  readonly filterKeys?: readonly string[];
+}
+
 /** Where in the database an environment is kept; empty when there is no database. */
-function keptUnder(
-  { prefix, tableName }: { readonly prefix?: string | undefined; readonly tableName?: string | undefined },
-  { redis, dynamoDb }: Config,
-): string {
-  if (redis !== undefined) return `, in Redis under "${prefix ?? redis.prefix}"`;
+function keptUnder({ prefix, tableName, filterKeys = [] }: Placed, { redis, dynamoDb }: Config): string {
+  const under = prefix ?? redis?.prefix ?? dynamoDb?.prefix;
+  const filtered = filterKeys.map((key) => `"${under === undefined ? key : `${under}.${key}`}"`).join(' ');
+  const apart = filtered === '' ? '' : `, by filter under ${filtered}`;
+  const whole = under === undefined ? '' : ` under "${under}"`;
+  if (redis !== undefined) return `, in Redis${whole}${apart}`;
   if (dynamoDb === undefined) return '';
-  const under = prefix ?? dynamoDb.prefix;
-  return `, in the DynamoDB table "${tableName ?? dynamoDb.tableName ?? ''}"${under === undefined ? '' : ` under "${under}"`}`;
+  return `, in the DynamoDB table "${tableName ?? dynamoDb.tableName ?? ''}"${whole}${apart}`;
 }
 
 function archiveLine(source: ArchiveSource, config: Config): string {
@@ -74,7 +80,8 @@ function upstreamLines(config: Config): string[] {
           `  environments as the service lists them for the key ${maskKey(autoConfig.key)}${keptUnder(autoConfig, config)}${browsers(autoConfig)}`,
           cacheLine(autoConfig, config),
         ]),
-    `  clients wait up to ${formatDuration(flags.initTimeoutMs)} for the first data${first}; /status says disconnected when the service is lost for ${formatDuration(lost)}`,
+    `  ready when every environment has data, or after ${formatDuration(flags.initTimeoutMs)} when some have${first}; while one has none, its polls are answered 503 and its streams wait`,
+    `  /status says disconnected when the service is lost for ${formatDuration(lost)}`,
     `  expired keys are looked for every ${formatDuration(flags.credentialCleanupMs)}`,
   ];
 }

@@ -1,6 +1,6 @@
 import type { DecisionsDraft } from './decisions-draft.ts';
 import { servesFlags } from './decisions-settle.ts';
-import { ID_PLACEHOLDER } from './defaults.ts';
+import { ID_PLACEHOLDER, REDIS_PREFIX } from './defaults.ts';
 import type { Problems } from './problems.ts';
 import { hasUpstream, type ServicePlaces } from './service-draft.ts';
 import { defaultStore } from './schema-store.ts';
@@ -142,11 +142,13 @@ function checkDatabaseNames(config: Draft, places: ServicePlaces, problems: Prob
         `environment "${name}" needs a tableName, since DynamoDB has none for all (${nameOf(config, 'DYNAMODB_TABLE', 'store.tableName')})`,
       );
     } else if (prefix === undefined && (!dynamo || tableName === undefined)) {
+      const shared = config.redis?.prefix ?? config.dynamoDb?.prefix;
+      const isChosen = shared !== undefined && shared !== REDIS_PREFIX;
       if (all.length > 1) problems.error(where, `environment "${name}" needs a ${what} of its own in ${database}`);
-      else
+      else if (!isChosen)
         problems.warn(
           where,
-          `environment "${name}" has no ${what} for ${database}; with a second environment that would be an error`,
+          `environment "${name}" has no ${what} of its own in ${database}${shared === undefined ? '' : `, and is kept under "${shared}"`}: with a second environment that would be an error`,
         );
     } else if (owner !== undefined) {
       problems.error(

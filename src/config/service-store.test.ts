@@ -284,6 +284,21 @@ describe('decisions beside a database', () => {
   });
 });
 
+describe('an environment without a prefix', () => {
+  const text = (store: string): string => `flags: { environments: { a: { sdkKey: k } } }\nstore: { ${store} }\n`;
+
+  it.each([
+    ['type: redis', 'no prefix of its own in Redis, and is kept under "launchdarkly": with a second'],
+    ['type: dynamodb, tableName: t', 'no prefix or tableName of its own in DynamoDB: with a second'],
+  ])('is told: %s', async (store, message) => {
+    expect(complaintsOf(await load('hg.yaml', text(store)))).toEqual([expect.stringContaining(message)]);
+  });
+
+  it.each(['type: redis, prefix: p', 'type: dynamodb, tableName: t, prefix: p'])('has that of %s', async (store) => {
+    expect(complaintsOf(await load('hg.yaml', text(store)))).toEqual([]);
+  });
+});
+
 describe('files in a database', () => {
   const file = (name: string, more = ''): string => `{ type: file, name: ${name}, paths: p, sdkKey: k${name}${more} }`;
   const text = (...files: readonly string[]): string =>

@@ -68,7 +68,7 @@ export interface FlagsConfig {
   readonly aheadWaitMs: number;
   readonly logBatchesMax: number;
   readonly logBytesMax: number;
-  /** How long the first request of an environment waits for its data. */
+  /** How long a start waits for the first data of every environment, before it is ready without some. */
   readonly initTimeoutMs: number;
   /** How long an upstream may be lost before `/status` says that the environment is disconnected. */
   readonly disconnectedStatusMs: number;

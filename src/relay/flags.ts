@@ -163,7 +163,9 @@ export class FlagsService implements Service {
     const over = new Promise<boolean>((resolve) => {
       clock.after(config.flags.initTimeoutMs, () => {
         this.#front.waitNoLonger();
-        resolve(this.#front.environments().every(({ data }) => data.ready));
+        // of a list that is not known nobody can say that all have data
+        const isKnown = this.#front.directory.complete;
+        resolve(isKnown && this.#front.environments().every(({ data }) => data.ready));
       });
     });
     const isReady = await Promise.race([all, over]);

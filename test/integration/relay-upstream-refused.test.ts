@@ -105,6 +105,19 @@ describe('a process that is to end when something is wrong at start', () => {
     expect(timeOf('a source could not be read') - timeOf('listening')).toBeGreaterThan(1500);
   });
 
+  // Fails when no environments count as environments that all have data.
+  it.each([
+    ['its list does not come in time', 'rel-fake', true],
+    ['the key of its list is refused', 'rel-of-somebody-else', false],
+  ])('ends when %s', async (_what, key, isAway) => {
+    if (isAway) await world.upstream.stop();
+    const initTimeout = isAway ? '1s' : '20s';
+    const { code, lines, ms } = await world.run({ flags: { autoConfig: { key }, initTimeout }, exit });
+    expect(code).toBe(1);
+    expect(ms).toBeLessThan(15_000);
+    expect(lines.map(({ msg }) => msg)).toContain('a source could not be read');
+  });
+
   it('does not end when upstream comes within that time', async () => {
     await world.upstream.stop();
     const relay = await world.relay({ flags: { environments: GOOD, initTimeout: '30s' }, exit });

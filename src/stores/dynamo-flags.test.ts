@@ -6,6 +6,13 @@ import { DataSet } from '../dataset/index.ts';
 import { systemClock } from '../kernel/index.ts';
 import { type DynamoFlags, openDynamoFlags } from './dynamo-flags.ts';
 
+// Fails when status shows the address as it was given.
+it('says where the table is without user and password', async () => {
+  const flags = openDynamoFlags({ tableName: 't', url: 'http://me:hunter2@d:8000/x@y', clock: systemClock });
+  expect(flags.status.dbServer).toBe('http://d:8000/x@y');
+  await flags.close();
+});
+
 describe('flags in DynamoDB', () => {
   let server: Dynalite;
   let prefix: string;

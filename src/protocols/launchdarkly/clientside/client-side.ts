@@ -1,5 +1,4 @@
 import type { Exchange } from '../../../delivery/index.ts';
-import { BodyRoom } from '../body-room.ts';
 import type { ClientInfo } from '../client.ts';
 import type { Environment } from '../environment.ts';
 import { factOf, requested } from '../facts.ts';
@@ -13,7 +12,7 @@ import { ClientFeeds } from './feeds.ts';
 import { Goals } from './goals.ts';
 import type { OpenStream } from './open-stream.ts';
 import { EvaluatedPolls } from './polls.ts';
-import { type Asked, type Question, questionOf } from './question.ts';
+import { type Asked, ContextIntake, type Question, questionOf } from './question.ts';
 import { ValueStreams } from './streams.ts';
 import { MAP, POLL, type Shape } from './values.ts';
 
@@ -35,7 +34,7 @@ export class ClientSide {
   readonly #streams: ValueStreams;
   readonly #goals: Goals;
   /** For contexts on their way. */
-  readonly #room = new BodyRoom(CONTEXTS_BYTES_MAX);
+  readonly #intake = new ContextIntake(CONTEXTS_BYTES_MAX);
   readonly #feeds = new Map<Environment, ClientFeeds>();
 
   constructor(options: ClientSideOptions) {
@@ -140,7 +139,7 @@ export class ClientSide {
    * asked is told why when it comes back.
    */
   async #questionOf(asked: Asked, context: string | undefined): Promise<Question | undefined> {
-    const question = await questionOf(asked, context, { ...this.#options, room: this.#room });
+    const question = await questionOf(asked, context, { ...this.#options, intake: this.#intake });
     const { exchange, environment, audience, credential } = asked;
     if (question === undefined || this.#options.directory.leadsTo(environment, audience, credential)) return question;
     replyEmpty(exchange, 503, { 'retry-after': '1' });

@@ -1,12 +1,13 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import type { Exchange } from '../../../delivery/index.ts';
-import type { BodyRoom } from '../body-room.ts';
+import { BodyRoom } from '../body-room.ts';
 import type { ClientInfo } from '../client.ts';
 import type { EnvironmentInfo } from '../credentials.ts';
 import type { Audience } from '../directory.ts';
 import type { Environment } from '../environment.ts';
 import type { ParsedContext } from '../evaluation/context.ts';
 import type { ClientSideOptions } from './deps.ts';
+import { Turns } from './turns.ts';
 
 /** A request whose environment is known. */
 export interface Asked {
@@ -33,6 +34,31 @@ export interface Question {
  * of the largest body that a server's events may have, half a second. Anybody can send one who knows a public ID.
  */
 const CONTEXT_BYTES_MAX = 128 * 1024;
+/** Larger ones are read one in a turn of the event loop: those that come at once would hold it for the sum of them. */
+const CONTEXT_LENGTH_AT_ONCE = 4096;
+/** As many large ones may wait for that, a second or two; usual ones never wait. */
+const LARGE_WAITING_MAX = 200;
+
+/** What contexts on their way share. */
+export class ContextIntake {
+  readonly room: BodyRoom;
+  readonly #turns = new Turns(1);
+
+  /** @param bytesMax - of all bodies that are on their way. */
+  constructor(bytesMax: number) {
+    this.room = new BodyRoom(bytesMax);
+  }
+
+  /** Reads a context when the event loop has time for it. Undefined: too many wait already. */
+  async parse<T>(json: string, parse: (json: string) => T): Promise<T | undefined> {
+    if (json.length <= CONTEXT_LENGTH_AT_ONCE) return parse(json);
+    if (this.#turns.waiting >= LARGE_WAITING_MAX) return undefined;
+    return this.#turns.run(async () => {
+      await new Promise<void>((resolve) => setImmediate(resolve));
+      return parse(json);
+    });
+  }
+}
 
 const TEXT = {
   contentType: 'Content-Type must be application/json.',
@@ -47,12 +73,14 @@ const TEXT = {
 export async function questionOf(
   asked: Asked,
   encoded: string | undefined,
-  options: Pick<ClientSideOptions, 'evaluations' | 'bodyBytesMax'> & { readonly room: BodyRoom },
+  options: Pick<ClientSideOptions, 'evaluations' | 'bodyBytesMax'> & { readonly intake: ContextIntake },
 ): Promise<Question | undefined> {
   const { exchange, environment, audience } = asked;
   const json = encoded === undefined ? await jsonOfBody(exchange, options) : jsonOfPath(exchange, encoded);
   if (json === undefined) return undefined;
-  const context = options.evaluations.parseContext(json);
+  const context = await options.intake.parse(json, (text) => options.evaluations.parseContext(text));
+  if (context === undefined) return replyText(exchange, 503, TEXT.noRoom);
+  if (exchange.closed) return undefined;
   if ('error' in context) return refuse(exchange, encoded === undefined ? TEXT.bodyContext : TEXT.pathContext);
   if (audience === 'client' && environment.info.secureMode === true) {
     if (!isSigned(environment.info, context, exchange.query.get('h'))) return refuse(exchange, TEXT.hash);
@@ -95,12 +123,12 @@ function jsonOfPath(exchange: Exchange, encoded: string): string | undefined {
 
 async function jsonOfBody(
   exchange: Exchange,
-  { room, bodyBytesMax }: Pick<ClientSideOptions, 'bodyBytesMax'> & { readonly room: BodyRoom },
+  { intake, bodyBytesMax }: Pick<ClientSideOptions, 'bodyBytesMax'> & { readonly intake: ContextIntake },
 ): Promise<string | undefined> {
   const [type = ''] = (exchange.header('content-type') ?? '').split(';');
   if (type.trim().toLowerCase() !== 'application/json') return replyText(exchange, 415, TEXT.contentType);
   const bytesMax = Math.min(bodyBytesMax, CONTEXT_BYTES_MAX);
-  const body = await room.read(exchange, bytesMax);
+  const body = await intake.room.read(exchange, bytesMax);
   if (body === 'gone') return undefined;
   if (body === 'no room') return replyText(exchange, 503, TEXT.noRoom);
   if (body === 'too large') return replyText(exchange, 413, `Request body must have at most ${bytesMax} bytes.`);

@@ -9,6 +9,8 @@ interface Late {
 /** Stands between a replica and its upstream, and can hold back what the upstream says. */
 export class DelayedPath {
   readonly url: string;
+  /** What the upstream has said. */
+  bytes = 0;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   readonly #lates: Late[] = [];
@@ -63,7 +65,10 @@ export class DelayedPath {
     }
     near.on('data', (bytes) => void far.write(bytes));
     near.on('end', () => void far.end());
-    far.on('data', (bytes) => this.#later(() => void near.write(bytes)));
+    far.on('data', (bytes) => {
+      this.bytes += bytes.length;
+      this.#later(() => void near.write(bytes));
+    });
     far.on('end', () => this.#later(() => void near.end()));
   }
 

@@ -18,6 +18,8 @@ export interface ReplicasOptions {
   /** Characters that pad each item. */
   readonly padding?: number;
   readonly replicas?: number;
+  /** Whether there is a balancer before them. */
+  readonly isBalanced?: boolean;
   readonly protocol?: 'fdv1' | 'fdv2';
   /** More of the configuration's `flags`. */
   readonly config?: object;
@@ -67,7 +69,7 @@ export class ReplicasWorld {
       world.replicas.push(undefined);
     }
     await Promise.all(world.replicas.map((_none, at) => world.startReplica(at)));
-    world.#balancer = await Balancer.start(world.#ports);
+    if (options.isBalanced !== false) world.#balancer = await Balancer.start(world.#ports);
     return world;
   }
 
@@ -109,8 +111,8 @@ export class ReplicasWorld {
     count: number,
     more: Partial<ReplicaClientOptions> = {},
   ): Promise<void> {
-    const { url } = this.balancer;
-    const options = { url, key: REPLICAS_KEY, history: this.history, pollMs: 1000, stayMsMax: 4000, ...more };
+    const url = more.url ?? this.balancer.url;
+    const options = { key: REPLICAS_KEY, history: this.history, pollMs: 1000, stayMsMax: 4000, ...more, url };
     for (let at = 0; at < count; at++) {
       for (const kind of kinds) this.clients.push(new ReplicaClient({ ...options, kind }));
     }
@@ -123,7 +125,10 @@ export class ReplicasWorld {
     this.#version += 1;
     const version = this.#version;
     const turn = version % 10;
-    if (turn === 3) this.#put('flags', `new-${++this.#born}`, version);
+    // deleted at once: a digest comes back
+    if (turn === 1) this.#put('flags', 'fleeting', version);
+    else if (turn === 2) this.#remove('fleeting', version);
+    else if (turn === 3) this.#put('flags', `new-${++this.#born}`, version);
     else if (turn === 6) this.#remove(`new-${this.#born}`, version);
     else if (turn === 8) this.#put('flags', `new-${this.#born}`, version);
     else if (turn === 9) this.#put('segments', 'segment-0', version);
@@ -150,7 +155,6 @@ export class ReplicasWorld {
       if (performance.now() > byMs) return false;
       await pause(50);
     }
-    // a poll that has everything by its last answer learns of its position with it
     return true;
   }
 
@@ -164,7 +168,7 @@ export class ReplicasWorld {
 
   async stop(): Promise<void> {
     for (const client of this.clients) client.close();
-    await Promise.all(this.replicas.map((replica) => replica?.kill()));
+    for (const replica of this.replicas) await replica?.kill();
     await this.#balancer?.stop();
     for (const path of this.paths) await path.close();
     await this.upstream.stop();

@@ -144,6 +144,16 @@ export class OrderBook implements Omit<DigestOrder, 'look' | 'isLooking'> {
     return place + 1 < first || place > this.newest ? undefined : this.#entries.slice(place + 1 - first);
   }
 
+  /** The first entry with a digest that comes after a place. */
+  next(digest: string, place: number): OrderEntry | undefined {
+    const first = this.#entries[0]?.place ?? 1;
+    // nothing leads from a place that is not known any more
+    if (place + 1 < first || (this.#latest.get(digest)?.place ?? 0) <= place) return undefined;
+    let at = place + 1 - first;
+    while (this.#entries[at]?.digest !== digest) at++;
+    return this.#entries[at];
+  }
+
   /** The latest entry with a digest. */
   latest(digest: string): OrderEntry | undefined {
     return this.#latest.get(digest);

@@ -137,13 +137,15 @@ export class Progress {
       if (found !== undefined) this.#reach(this.#steps.at(-1)?.at ?? 0, found.place);
       return;
     }
-    for (const step of this.#steps) {
-      const later = book.after(this.#place ?? 0)?.find((entry) => entry.digest === step.digest);
+    let reached: { readonly at: number; readonly place: number } | undefined;
+    for (const { digest, at, isOld } of this.#steps) {
       // A source that lowers versions to those of a known state is one that lags: it never makes them again. One that only
       // brings items back below their deletions is not: it lagged before, and the deletions were made up of their absence.
-      const found = later ?? (step.isOld ? book.latest(step.digest) : undefined);
-      if (found !== undefined) this.#reach(step.at, found.place);
+      const found = book.next(digest, reached?.place ?? this.#place) ?? (isOld ? book.latest(digest) : undefined);
+      if (found !== undefined) reached = { at, place: found.place };
     }
+    // once, and not for each: a replica that was cut off has thousands
+    if (reached !== undefined) this.#reach(reached.at, reached.place);
   }
 
   #reach(at: number, place: number): void {

@@ -50,22 +50,25 @@ export async function run(
     log.error({ code }, messageOf(error));
     return 1;
   }
-  if (config.exit.always || config.exit.onError) {
-    const loaded = await relay.loaded;
-    if (!loaded) log.error({}, 'a source could not be read');
-    if (config.exit.always || !loaded) {
-      await relay.stop();
-      return loaded ? 0 : 1;
-    }
-  }
+  // before the sources are waited for: without a listener a hangup ends the process, and the first of a container is deaf to SIGTERM
   process.on('SIGHUP', () => relay.reload());
+  let isStopping = false;
   const stopped = new Promise<void>((resolve, reject) => {
     const stop = (): void => {
+      isStopping = true;
       relay.stop().then(resolve, reject);
     };
     process.once('SIGTERM', stop);
     process.once('SIGINT', stop);
   });
+  if (config.exit.always || config.exit.onError) {
+    const loaded = await relay.loaded;
+    if (!isStopping && !loaded) log.error({}, 'a source could not be read');
+    if (!isStopping && (config.exit.always || !loaded)) {
+      await relay.stop();
+      return loaded ? 0 : 1;
+    }
+  }
   onStart(relay);
   await stopped;
   // idle keep-alive connections of clients that do not leave must not hold the process

@@ -128,6 +128,21 @@ describe('a process that is to end when something is wrong at start', () => {
     expect(await relay.stop()).toBe(0);
   });
 
+  // Fails when signals are listened to only once the sources are there.
+  it('hears signals while it waits', async () => {
+    await world.upstream.stop();
+    const relay = await world.relay({ flags: { environments: GOOD, initTimeout: '30s' }, exit });
+    await world.untilAnswer(relay, '/status', '', 200);
+    process.kill(relay.pid!, 'SIGHUP');
+    await world.untilStatus(
+      relay,
+      'the failure',
+      ({ environments }) => environments['good']?.connectionStatus.lastError !== undefined,
+    );
+    expect(await relay.stop()).toBe(0);
+    expect(relay.logs.map(({ msg }) => msg)).not.toContain('a source could not be read');
+  });
+
   it('does not end when that is to be ignored', async () => {
     await world.upstream.stop();
     const flags = { environments: GOOD, initTimeout: '200ms' };

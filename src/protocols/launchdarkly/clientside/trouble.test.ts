@@ -95,6 +95,19 @@ describe('a thread that ended while it was found out what a change leads to', ()
   });
 });
 
+describe('where big segments have a say', () => {
+  it('the position of another context is none, though its data be the same', async () => {
+    const one = await start();
+    one.evaluator.revision = 'r1';
+    const { id = '' } = await (await one.stream(PATH)).event(3);
+    const same = await one.stream(PATH, { 'last-event-id': id });
+    expect((await same.event(1)).json).toMatchObject({ payloads: [{ intentCode: 'none' }] });
+    const path = `/sdk/stream/eval/${encoded({ kind: 'user', key: 'other' })}?auth=${ENV_ID}`;
+    const other = await one.stream(path, { 'last-event-id': id });
+    expect((await other.event(1)).json).toMatchObject({ payloads: [{ intentCode: 'xfer-full' }] });
+  });
+});
+
 describe('goals', () => {
   it('are asked for by a bounded number at a time', async () => {
     const release: (() => void)[] = [];

@@ -17,7 +17,11 @@ class CountedChannel extends KeptChannel {
   }
 }
 
-function setUp(): { feed: ValueFeed; stream: ValueStream; channel: CountedChannel } {
+function setUp(index: FingerprintIndex = new FingerprintIndex(0)): {
+  feed: ValueFeed;
+  stream: ValueStream;
+  channel: CountedChannel;
+} {
   const channel = new CountedChannel();
   const options = { clock: new FakeClock(), heartbeatMs: 0, logBatchesMax: 1, logBytesMax: 1, onPinnedDropped() {} };
   const environment = new Environment(CLIENT_INFO, options, { refresh() {}, catchUp() {} });
@@ -31,7 +35,7 @@ function setUp(): { feed: ValueFeed; stream: ValueStream; channel: CountedChanne
     channel,
     openedMs: 0,
     question: { context: '{}', withReasons: false, name: 'x' },
-    prints: new Fingerprints(new FingerprintIndex(0)),
+    prints: new Fingerprints(index),
     cursor: 0,
     revision: '',
     running: true,
@@ -67,4 +71,13 @@ describe('a stream that is to end', () => {
     feed.rest(stream);
     expect(channel.ends).toBe(1);
   });
+});
+
+it('a stream whose client leaves gives the memory back in which it was known what it has', () => {
+  const index = new FingerprintIndex(8);
+  const { stream, channel } = setUp(index);
+  stream.prints.replace([{ key: 'a', version: 1, fields: '"value":1', versionAt: 9, extra: '' }]);
+  expect(index.take(8)).toBe(false);
+  channel.leave();
+  expect(index.take(8)).toBe(true);
 });

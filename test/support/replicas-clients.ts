@@ -135,7 +135,6 @@ export class ReplicaClient {
 
   #take(response: http.IncomingMessage, over: (isBroken: boolean) => void): void {
     const status = response.statusCode ?? 0;
-    this.statuses.set(status, (this.statuses.get(status) ?? 0) + 1);
     response.on('data', (bytes: Buffer) => (this.bytes += bytes.length));
     response.on('error', () => over(true));
     response.setEncoding('utf8');

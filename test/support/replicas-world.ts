@@ -207,7 +207,7 @@ export class ReplicasWorld {
 }
 
 /** Asks until it holds. */
-export async function waitUntil(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
+async function waitUntil(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
   const byMs = performance.now() + WAIT_MS_MAX;
   for (;;) {
     try {

@@ -15,7 +15,7 @@ export interface DynamoOptions {
 }
 
 /** A value as DynamoDB writes it. */
-export interface Attribute {
+interface Attribute {
   readonly S?: string;
   readonly N?: string;
   readonly SS?: readonly string[];

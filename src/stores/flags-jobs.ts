@@ -81,7 +81,7 @@ export function markOf({ offset, digest, clock }: Place, logFirst: number, mark:
 }
 
 /** About how much a write weighs: a look at each text would be as expensive as writing it. */
-export function bytesOf({ changes, graves }: Pick<PendingWrite, 'changes' | 'graves'>): number {
+function bytesOf({ changes, graves }: Pick<PendingWrite, 'changes' | 'graves'>): number {
   let bytes = 100 * (changes.length + graves.length);
   for (const { key, item } of changes) bytes += key.length + (item?.text.length ?? 0);
   return bytes;

@@ -106,11 +106,15 @@ class Flags implements RedisFlags {
       }),
     ];
     const looks = this.#looks;
+    const book = this.#book;
     this.order = {
       isNewer: (position, than) => this.#book.isNewer(position, than),
       look: () => this.#look(),
       get isLooking() {
         return looks.size > 0;
+      },
+      get isLagging() {
+        return book.isLagging;
       },
       onAdvance: (listener) => this.#book.onAdvance(listener),
     };

@@ -12,6 +12,8 @@ export interface DigestOrder {
   look(): Promise<void>;
   /** Whether a look is under way: what is not known may be known in a moment. */
   readonly isLooking: boolean;
+  /** Whether others have been where we are not yet. */
+  readonly isLagging: boolean;
   /** Tells `listener` whenever the order has grown or was begun anew. The answer ends it. */
   onAdvance(listener: () => void): () => void;
 }
@@ -171,6 +173,11 @@ export class OrderBook implements Omit<DigestOrder, 'look' | 'isLooking'> {
     const a = this.#placeOf(position);
     const b = this.#visited.get(than.digest) ?? this.#placeOf(than);
     return a === undefined || b === undefined ? undefined : a > b;
+  }
+
+  /** Whether others have been where this replica is not yet. */
+  get isLagging(): boolean {
+    return this.#own !== undefined && this.newest > this.#own.place;
   }
 
   /** Whether this replica, and so everybody, has left a state behind. */

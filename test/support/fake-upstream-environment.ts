@@ -45,7 +45,7 @@ export interface FakeChange {
 export class FakeEnvironment {
   /** SDK keys that are accepted. */
   readonly keys: Set<string>;
-  readonly filters = new Map<string, FakeFilter>();
+  readonly filters: Map<string, FakeFilter> = new Map();
   /** Told with `X-Ld-EnvId`. */
   envId: string | undefined;
   /** Whether events that complete a state carry it as their id. */

@@ -14,7 +14,7 @@ import { FakeUpstream, type FakeUpstreamOptions } from './fake-upstream.ts';
 /** Holds what an upstream tells, as a data set does, and what it was called with. */
 export class KeptUpstream extends Changing implements UpstreamListener {
   /** By kind and key: the item's text, or undefined when it was deleted. */
-  readonly held = new Map<string, { readonly version: number; readonly text: string | undefined }>();
+  readonly held: Map<string, { readonly version: number; readonly text: string | undefined }> = new Map();
   /** `replace a b`, `apply flags/a@2`, `current`. */
   readonly calls: string[] = [];
   readonly statuses: UpstreamStatus[] = [];

@@ -48,7 +48,7 @@ export class FakeUpstream extends Changing {
   /** Headers of each answer to an event route. */
   eventHeaders: Readonly<Record<string, string>> = {};
   /** By environment id. */
-  readonly goals = new Map<string, unknown>();
+  readonly goals: Map<string, unknown> = new Map();
   /** Sent with each answer. */
   headers: Readonly<Record<string, string>> = {};
   protocols: 'both' | 'fdv1' | 'fdv2';

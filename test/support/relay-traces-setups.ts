@@ -23,11 +23,11 @@ import { SseReader } from './sse-reader.ts';
 
 export const KEY = 'sdk-aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee';
 export const NEXT_KEY = 'sdk-bbbbbbbb-bbbb-4ccc-8ddd-ffffffffffff';
-export const MOBILE_KEY = 'mob-11111111-2222-4333-8444-555555555555';
+const MOBILE_KEY = 'mob-11111111-2222-4333-8444-555555555555';
 export const ENV_ID = '507f1f77bcf86cd799439011';
 
 /** The environment as a list of environments, or an archive, tells it. */
-export const LISTED_ENVIRONMENT = {
+export const LISTED_ENVIRONMENT: Readonly<Record<string, unknown>> = {
   envID: ENV_ID,
   envKey: 'production',
   envName: 'Production',

@@ -27,7 +27,7 @@ export interface Route {
 }
 
 /** What browsers and phones are served with, as far as the front does not know it. */
-export interface ClientsOptions extends Pick<ClientSideOptions, 'bodyBytesMax' | 'pingJitterMs' | 'goals'> {
+interface ClientsOptions extends Pick<ClientSideOptions, 'bodyBytesMax' | 'pingJitterMs' | 'goals'> {
   readonly evaluations: Evaluations;
 }
 

@@ -4,7 +4,7 @@ import { flag, gone, put, segment } from '../../../test/support/flags-items.ts';
 import { turns } from '../../../test/support/conditions.ts';
 import { DataSet, formatPosition, type Position } from '../../dataset/index.ts';
 import { FakeClock } from '../../kernel/index.ts';
-import { type Claim, claimOf, positionOf, startOf, unchanged, whileAhead } from './positions.ts';
+import { type Claim, claimOf, type Held, positionOf, startOf, unchanged, whileAhead } from './positions.ts';
 import { ALL_STREAM, FLAGS_STREAM } from './views.ts';
 
 const A: Position = { digest: 'A'.repeat(43), clock: 1, view: 'all' };
@@ -76,6 +76,7 @@ describe('a client of replicas that share an order', () => {
       isNewer: () => (looks > 0 && isFound ? true : undefined),
       look: async () => void looks++,
       isLooking: false,
+      isLagging: false,
     };
     const waited = whileAhead({ data, order }, claim(A), clock, 5000);
     await turns();
@@ -89,7 +90,12 @@ describe('a client of replicas that share an order', () => {
   it('does not wait for the order longer than for our source', async () => {
     const data = await dataSet();
     const clock = new FakeClock();
-    const order = { isNewer: () => undefined, look: () => new Promise<void>(() => {}), isLooking: true };
+    const order = {
+      isNewer: () => undefined,
+      look: () => new Promise<void>(() => {}),
+      isLooking: true,
+      isLagging: false,
+    };
     let over = false;
     const waited = whileAhead({ data, order }, claim(A), clock, 5000).then(() => (over = true));
     clock.advance(4999);
@@ -102,6 +108,21 @@ describe('a client of replicas that share an order', () => {
     expect(startOf({ data, order }, claim(A)).kind).toBe('behind');
   });
 
+  it('comes back where nobody can say what it has, as long as this replica lags; whoever does not lag serves it', async () => {
+    // fails when mayBeNewer is not asked
+    const data = await dataSet();
+    const held = (isLagging: boolean): Held => ({
+      data,
+      order: { isNewer: () => undefined, look: async () => {}, isLooking: false, isLagging },
+    });
+    const ahead = claim({ ...A, clock: 1000 });
+    const tag = claim({ ...A, clock: 0 });
+    const past = claim({ ...A, clock: 1 });
+    expect([ahead, tag, past].map((each) => startOf(held(true), each).kind)).toEqual(['behind', 'behind', 'full']);
+    expect([ahead, tag, past].map((each) => startOf(held(false), each).kind)).toEqual(['full', 'full', 'full']);
+    expect(startOf(held(true), claim(positionOf(data.snapshot(), 'all'))).kind).toBe('current');
+  });
+
   it('is not taken for up to date, or for one of the past, when its digest has come back since', async () => {
     const data = await dataSet();
     const first = positionOf(data.snapshot(), 'all');
@@ -110,7 +131,7 @@ describe('a client of replicas that share an order', () => {
     // elsewhere x is deleted already: the digest of the first is that of the third place too
     const third = { ...first, clock: second.clock + 2 };
     const isNewer = ({ clock }: { clock?: number }): boolean => clock === third.clock;
-    const order = { isNewer, look: async () => {}, isLooking: false };
+    const order = { isNewer, look: async () => {}, isLooking: false, isLagging: false };
     expect(startOf({ data, order }, claim(first)).kind).toBe('changes');
     expect(startOf({ data, order }, claim(third)).kind).toBe('behind');
     expect(startOf({ data, order }, claim({ ...second, clock: third.clock })).kind).toBe('behind');

@@ -42,6 +42,8 @@ export interface DigestOrder {
   look(): Promise<void>;
   /** Whether a look is under way: what is not known may be known in a moment. */
   readonly isLooking: boolean;
+  /** Whether other replicas have been where this one is not yet. */
+  readonly isLagging: boolean;
 }
 
 interface OrderedState {
@@ -95,15 +97,27 @@ export function startOf(held: Held, claim: Claim, onStepBack?: () => void): Star
 function standing(held: Held, claim: Claim): ReturnType<DataSet['since']> | { readonly kind: 'behind' } {
   const since = held.data.since(claim.position, claim);
   const isNewer = isNewerThan(held, claim);
-  if (isNewer === true) return { kind: 'behind' };
+  if (isNewer === true || (isNewer === undefined && mayBeNewer(held, claim, since))) return { kind: 'behind' };
   return isNewer === false && since.kind === 'ahead' ? { kind: 'full' } : since;
 }
+
+/**
+ * Another replica may have given out a state that the order does not have: it passed through it on its way to one that has a
+ * place. Whoever lags cannot tell, and sends nothing that may be older; whoever is at the newest place sends what he has.
+ */
+function mayBeNewer({ order }: Held, { position }: Claim, since: ReturnType<DataSet['since']>): boolean {
+  if (position === undefined || order?.isLagging !== true) return false;
+  return since.kind === 'ahead' || (since.kind === 'full' && position.clock === NO_CLOCK);
+}
+
+/** The tag of a poll has no clock. */
+const NO_CLOCK = 0;
 
 function isNewerThan({ data, order }: Held, { position }: Claim): boolean | undefined {
   if (position === undefined) return undefined;
   const { digest, clock } = position;
   // the tag of a poll has no clock
-  return order?.isNewer(clock === 0 ? { digest } : { digest, clock }, data.snapshot());
+  return order?.isNewer(clock === NO_CLOCK ? { digest } : { digest, clock }, data.snapshot());
 }
 
 /** Whether nothing says where a client is: neither what we hold nor the order. */

@@ -1,12 +1,3 @@
-export { type ParsedContext, parseContext } from './context.ts';
+export { parseContext } from './context.ts';
 export { Evaluations } from './evaluations.ts';
-export { evalxMembers, flagEvalMembers } from './text.ts';
-export type {
-  BigSegmentStore,
-  Evaluated,
-  EvaluatedFlag,
-  EvaluationAudience,
-  EvaluationRequest,
-  EvaluationsOptions,
-  EvaluationsStats,
-} from './types.ts';
+export type { Evaluated, EvaluatedFlag, EvaluationRequest } from './types.ts';

@@ -1,8 +1,9 @@
 import { HeadgateError, Slices } from '../kernel/index.ts';
-import { type OutboundReply, readEvents, type StreamEvent, urlUnder } from '../outbound/index.ts';
+import { type OutboundReply, type OutboundRequest, readEvents, type StreamEvent, urlUnder } from '../outbound/index.ts';
 import { StatusError } from './upstream-failure.ts';
 import { Fdv1Reader } from './upstream-fdv1.ts';
 import { Fdv2Reader } from './upstream-fdv2.ts';
+import { Gathering } from './upstream-gathering.ts';
 import { takeAll, takeEvents } from './upstream-poll.ts';
 import type { UpstreamSink } from './upstream-sink.ts';
 import type { UpstreamOptions } from './upstream-types.ts';
@@ -69,24 +70,46 @@ export class Attempt {
 
   /** Follows a stream until it ends. Always rejects: with {@link OtherProtocol}, or with what went wrong. */
   async stream(): Promise<never> {
+    const { sink, signal } = this.#options;
+    const ending = new AbortController();
+    const end = (): void => ending.abort();
+    const gathering = new Gathering(sink, end);
+    if (signal.aborted) end();
+    signal.addEventListener('abort', end, { once: true });
+    try {
+      return await this.#follow(gathering, ending.signal);
+    } catch (thrown) {
+      // what came before the end counts; when it cannot be told, that is what went wrong first
+      await gathering.settled();
+      throw thrown;
+    } finally {
+      signal.removeEventListener('abort', end);
+    }
+  }
+
+  async #follow(sink: Gathering, signal: AbortSignal): Promise<never> {
     const { upstream, memory, fresh, delivered } = this.#options;
     const basis = fresh ? undefined : this.#basis();
     const lastEventId = fresh ? undefined : memory.lastEventId;
     const address = urlUnder(upstream.streamUri, this.#speaks === 'fdv2' ? '/sdk/stream' : '/all');
-    const reply = await this.#ask(address, basis, SILENCE_MS_MAX, {
+    const headers = {
       accept: 'text/event-stream',
       'cache-control': 'no-cache',
       ...(lastEventId === undefined ? {} : { 'last-event-id': lastEventId }),
-    });
+    };
+    const reply = await this.#ask(address, basis, { idleTimeoutMs: SILENCE_MS_MAX, headers, signal });
     this.#check(reply, address, 'text/event-stream');
     const hasBasis = basis !== undefined || lastEventId !== undefined;
-    const reader = this.#reader(hasBasis);
+    const reader = this.#reader(sink, hasBasis);
     const slices = new Slices();
     for await (const event of readEvents(reply.body)) {
       if (await reader.take(event)) {
-        memory.etag = undefined;
-        memory.lastEventId = await idOf(event);
-        delivered();
+        const id = await idOf(event);
+        sink.mark(() => {
+          memory.etag = undefined;
+          memory.lastEventId = id;
+          delivered();
+        });
       }
       if (slices.due()) await slices.pause();
     }
@@ -98,15 +121,13 @@ export class Attempt {
 
   /** Asks once. Rejects as {@link stream} does. */
   async poll(): Promise<void> {
-    const { upstream, memory, fresh, sink, delivered } = this.#options;
+    const { upstream, memory, fresh, sink, signal, delivered } = this.#options;
     const isFdv2 = this.#speaks === 'fdv2';
     const basis = fresh ? undefined : this.#basis();
     const etag = fresh || isFdv2 ? undefined : memory.etag;
     const address = urlUnder(upstream.baseUri, isFdv2 ? '/sdk/poll' : '/sdk/latest-all');
-    const reply = await this.#ask(address, basis, POLL_SILENCE_MS_MAX, {
-      accept: 'application/json',
-      ...(etag === undefined ? {} : { 'if-none-match': etag }),
-    });
+    const headers = { accept: 'application/json', ...(etag === undefined ? {} : { 'if-none-match': etag }) };
+    const reply = await this.#ask(address, basis, { idleTimeoutMs: POLL_SILENCE_MS_MAX, headers, signal });
     if (reply.status === 304 && etag !== undefined) {
       reply.discard();
       await sink.current();
@@ -135,8 +156,8 @@ export class Attempt {
     return this.#speaks === 'fdv2' ? this.#options.memory.state : undefined;
   }
 
-  #reader(hasBasis: boolean): { take(event: StreamEvent): Promise<boolean> } {
-    const { upstream, sink } = this.#options;
+  #reader(sink: UpstreamSink, hasBasis: boolean): { take(event: StreamEvent): Promise<boolean> } {
+    const { upstream } = this.#options;
     return this.#speaks === 'fdv2'
       ? new Fdv2Reader(upstream.name, sink, hasBasis)
       : new Fdv1Reader(upstream.name, sink, hasBasis);
@@ -145,18 +166,16 @@ export class Attempt {
   #ask(
     address: URL,
     basis: string | undefined,
-    idleTimeoutMs: number,
-    headers: Readonly<Record<string, string>>,
+    { headers, ...how }: Pick<OutboundRequest, 'headers' | 'idleTimeoutMs' | 'signal'>,
   ): Promise<OutboundReply> {
-    const { upstream, sdkKey, signal } = this.#options;
+    const { upstream, sdkKey } = this.#options;
     if (basis !== undefined) address.searchParams.set('basis', basis);
     if (upstream.filterKey !== undefined) address.searchParams.set('filter', upstream.filterKey);
     return upstream.outbound.send({
       method: 'GET',
       url: address,
       headers: { authorization: sdkKey, ...headers },
-      signal,
-      idleTimeoutMs,
+      ...how,
     });
   }
 

@@ -115,10 +115,13 @@ export class Connection implements UpstreamSink {
     });
   }
 
-  async applyRising(change: Change): Promise<void> {
+  async applyRising(changes: readonly Change[]): Promise<void> {
     await this.#tell(async ({ listener }) => {
-      const held = listener.versionOf(change.kind, change.key);
-      if (held === undefined || change.version > held) await listener.apply([change], undefined);
+      const rising = changes.filter(({ kind, key, version }) => {
+        const held = listener.versionOf(kind, key);
+        return held === undefined || version > held;
+      });
+      if (rising.length > 0) await listener.apply(rising, undefined);
     });
   }
 

@@ -92,7 +92,7 @@ export class Fdv1Reader {
 
   async #change(what: string, names: ItemNames, version: number, item: Item | undefined): Promise<boolean> {
     if (!this.#hasBasis) throw refusal(what, 'it came before the data that it changes');
-    await this.#sink.applyRising({ ...names, version, item });
+    await this.#sink.applyRising([{ ...names, version, item }]);
     return true;
   }
 

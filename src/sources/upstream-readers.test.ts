@@ -22,8 +22,8 @@ class Notes implements UpstreamSink {
     this.told.push({ apply: changes, state });
   }
 
-  async applyRising(change: Change): Promise<void> {
-    this.told.push({ rising: change });
+  async applyRising(changes: readonly Change[]): Promise<void> {
+    for (const change of changes) this.told.push({ rising: change });
   }
 
   async current(): Promise<void> {

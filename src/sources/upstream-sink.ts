@@ -4,7 +4,7 @@ import type { Change, Item } from '../dataset/index.ts';
 export interface UpstreamSink {
   replace(items: AsyncIterable<Item>, state: string | undefined): Promise<void>;
   apply(changes: readonly Change[], state: string | undefined): Promise<void>;
-  /** Applies a change unless its version is not above the one that is held. */
-  applyRising(change: Change): Promise<void>;
+  /** Applies those whose version is above the one that is held; at most one of an item. */
+  applyRising(changes: readonly Change[]): Promise<void>;
   current(): Promise<void>;
 }

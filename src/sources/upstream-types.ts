@@ -35,7 +35,10 @@ export interface UpstreamListener {
    * when the connection breaks in the middle, and the promise must then reject. `state` is FDv2's selector.
    */
   replace(items: AsyncIterable<Item>, state: string | undefined): Promise<void>;
-  /** What changed, in the order in which upstream says it. */
+  /**
+   * What changed, in the order in which upstream says it; `state` is the selector of all of it. What comes while a call is under way
+   * is in the next one: whole payloads, and of each item what was said last.
+   */
   apply(changes: readonly Change[], state: string | undefined): Promise<void>;
   /** Upstream says that what is held is up to date. */
   current(state: string | undefined): void;

@@ -95,14 +95,19 @@ export function* puts(
   for (const [kind, { args }] of open) if (args.length > 0) yield command(kind, args);
 }
 
-/** Deletes what is still at the version at which it was seen. */
+/**
+ * Deletes what is still at the version at which it was seen. A grave of that version stays: a replica that lags has the
+ * item at no higher one, and with nothing there it would pass for something new.
+ */
 export function* sweeps(
   keys: FlagKeys,
   kind: string,
   rows: readonly { readonly key: string; readonly version: number }[],
 ): Generator<Command> {
   for (let at = 0; at < rows.length; at += SWEEP_ENTRIES_MAX) {
-    const args = rows.slice(at, at + SWEEP_ENTRIES_MAX).flatMap(({ key, version }) => [key, version]);
+    const args = rows.slice(at, at + SWEEP_ENTRIES_MAX).flatMap(({ key, version }) => {
+      return [key, version, version < 0 ? '' : vendorText({ kind, key, version, item: undefined })];
+    });
     yield ['EVAL', SWEEP, 2, keys.gate, keys.hash(kind), ...args];
   }
 }

@@ -163,18 +163,24 @@ export class Progress {
   #compared(others: readonly OrderEntry[], changes: readonly Change[]): Plan {
     const theirs = new Map<string, KeptKey>();
     for (const { keys } of others) for (const key of keys) theirs.set(idOf(key), key);
-    let isAhead = changes.some((change) => !theirs.has(idOf(change)));
-    let isBehind = false;
+    const hasMore = changes.some((change) => !theirs.has(idOf(change)));
+    let isAbove = false;
+    let isBelow = false;
+    let hasLess = false;
     for (const [id, { version, deleted }] of theirs) {
       const mine = this.#touched.get(id)?.change;
       // deleted is deleted: one that saw it by an item's absence does not know at which version
       if (mine !== undefined && mine.item === undefined && deleted) continue;
-      isAhead ||= mine !== undefined && mine.version > version;
-      isBehind ||= mine === undefined || mine.version < version;
+      isAbove ||= mine !== undefined && mine.version > version;
+      isBelow ||= mine !== undefined && mine.version < version;
+      hasLess ||= mine === undefined;
     }
     // Who is behind in one item is behind: the source's changes come in one order. What seems ahead then is something that
     // others got only the later end of, and writing it would leave in Redis what is not part of its newest state.
-    return isAhead && !isBehind ? { kind: 'advance', changes } : { kind: 'nothing' };
+    if (isBelow || !(isAbove || hasMore)) return { kind: 'nothing' };
+    if (!hasLess) return { kind: 'advance', changes };
+    // Who is above is ahead. What we did not touch was made and deleted again before we looked; only its absence tells.
+    return isAbove ? { kind: 'survey', changes } : { kind: 'nothing' };
   }
 }
 

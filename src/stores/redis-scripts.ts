@@ -60,16 +60,27 @@ for i = 2, #ARGV, 3 do
 end
 return written`;
 
-/** KEYS gate, hash. ARGV key and version of each: deletes what still has the version. Without any, deletes the hash. */
+/**
+ * KEYS gate, hash. ARGV key, version and text of each: what still has the version is replaced by the text, or deleted when
+ * that is empty. Without any, deletes the hash.
+ */
 export const SWEEP = `
 if redis.call('GET', KEYS[1]) ~= '1' then return 0 end
 if #ARGV == 0 then return redis.call('DEL', KEYS[2]) end
 local swept = 0
-for i = 1, #ARGV, 2 do
+for i = 1, #ARGV, 3 do
   local held = redis.call('HGET', KEYS[2], ARGV[i])
   local readable, item = pcall(cjson.decode, held or '')
   local at = readable and type(item) == 'table' and tonumber(item.version) or -1
-  if held and at == tonumber(ARGV[i + 1]) then swept = swept + redis.call('HDEL', KEYS[2], ARGV[i]) end
+  if held and at == tonumber(ARGV[i + 1]) then
+    local text = ARGV[i + 2]
+    local done = text == '' and redis.call('HDEL', KEYS[2], ARGV[i]) or redis.pcall('HSET', KEYS[2], ARGV[i], text)
+    if type(done) == 'table' and done.err then
+      redis.call('DEL', KEYS[1])
+      return done
+    end
+    swept = swept + 1
+  end
 end
 return swept`;
 

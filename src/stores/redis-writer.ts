@@ -80,7 +80,8 @@ export class RedisWriter {
   /**
    * Compares the versions of everything. When nothing in Redis is above ours, ours are the newer data and fill it; else
    * nothing is written. An item that is only there was deleted while we were away, or made later than
-   * what we hold: it goes only if something of ours is newer for certain.
+   * what we hold: it goes only if something of ours is newer for certain. What Redis does not have at all is no sign of
+   * that: it may have been deleted by a writer that left no grave.
    */
   async #surveyed(
     items: Iterable<Item>,
@@ -97,20 +98,20 @@ export class RedisWriter {
       if (slices.due()) await slices.pause();
     }
     const seen = new Seen();
+    const { graves } = seen;
     for (const kind of KINDS) {
       for await (const rows of survey(this.#client, keys.hash(kind))) {
         for (const row of rows) seen.take(kind, row, ours.get(`${kind}\0${row.key}`));
         if (slices.due()) await slices.pause();
       }
     }
-    for (const change of changes) if (change.item === undefined) seen.graves.push(change);
+    for (const change of changes) if (change.item === undefined) graves.push(change);
     const live = Array.from(ours.values()).filter(({ item }) => item !== undefined);
-    const isBelow = live.some((change) => !seen.held.has(change)) || seen.graves.length > 0;
-    if (seen.isAbove || (seen.strangers.size > 0 && !isBelow)) return undefined;
+    if (seen.isAbove || (seen.strangers.size > 0 && !seen.isBelow)) return undefined;
     function* commands(): Generator<Command> {
       for (const [kind, rows] of seen.strangers) yield* sweeps(keys, kind, rows);
       yield* puts(keys, 'newer', live);
-      yield* puts(keys, 'newer', seen.graves);
+      yield* puts(keys, 'newer', graves);
     }
     return { kind: 'fill', changes, commands: commands() };
   }
@@ -164,8 +165,8 @@ export class RedisWriter {
 class Seen {
   /** Something in Redis is above ours. */
   isAbove = false;
-  /** What Redis has at our version, or above it. */
-  readonly held = new Set<Change>();
+  /** Something in Redis is below ours. */
+  isBelow = false;
   /** Items that we know nothing of. */
   readonly strangers = new Map<string, Row[]>();
   /** Deletions of ours whose items are still there. */
@@ -179,11 +180,13 @@ class Seen {
       this.strangers.set(kind, rows);
       return;
     }
-    if (row.version >= mine.version) this.held.add(mine);
     const isGone = mine.item === undefined;
+    // deleted is deleted: one that saw it by an item's absence does not know at which version
     if (isGone && row.deleted) return;
     if (row.version > mine.version) this.isAbove = true;
     else if (isGone) this.graves.push(mine);
+    // what cannot be read says nothing
+    if (row.version >= 0) this.isBelow ||= isGone || row.version < mine.version;
   }
 }
 

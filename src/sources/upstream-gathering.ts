@@ -66,7 +66,8 @@ export class Gathering implements UpstreamSink {
 
   /** Resolves when there is room for more, not when they were taken: see {@link mark}. */
   async apply(changes: readonly Change[], state: string | undefined): Promise<void> {
-    const gathered = await this.#gather(changes);
+    await this.#room(changes);
+    const gathered = this.#gather();
     for (const change of changes) put(gathered, change);
     gathered.state = state;
     this.#tell();
@@ -74,7 +75,8 @@ export class Gathering implements UpstreamSink {
 
   /** Resolves as {@link apply} does. */
   async applyRising(changes: readonly Change[]): Promise<void> {
-    const gathered = await this.#gather(changes);
+    await this.#room(changes);
+    const gathered = this.#gather();
     gathered.isRising = true;
     for (const change of changes) {
       // what waits here is newer than what is held, or will turn out not to be, with this one
@@ -102,13 +104,16 @@ export class Gathering implements UpstreamSink {
     this.#check();
   }
 
-  /** Where these changes are gathered, once there is room for them. */
-  async #gather(changes: readonly Change[]): Promise<Gathered> {
-    this.#check();
+  /** Resolves when there is room for these changes. */
+  async #room(changes: readonly Change[]): Promise<void> {
     while (this.#next !== undefined && this.#isFull(this.#next, changes)) {
       await new Promise<void>((resolve) => (this.#onRoom = resolve));
-      this.#check();
     }
+  }
+
+  /** Where changes are gathered in this turn: an await later it may be under way. */
+  #gather(): Gathered {
+    this.#check();
     this.#next ??= { changes: new Map(), bytes: 0, isRising: false, state: undefined, marks: [] };
     return this.#next;
   }

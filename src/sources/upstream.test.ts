@@ -25,9 +25,11 @@ describe.each(['fdv1', 'fdv2'] as const)('an upstream that speaks %s', (protocol
     expect(kept.text('flags/a')).toBe('{"key":"a","version":1,"nobody":[1,"knows"]}');
     expect([kept.state, kept.now, upstream.envId]).toEqual([state(2), 'VALID', '507f']);
     environment.patch('flags', flag('a', 2));
+    await kept.until('a change', () => kept.calls.length === 2);
     environment.patch('segments', flag('s', 1));
+    await kept.until('another', () => kept.calls.length === 3);
     environment.remove('flags', 'a');
-    await kept.until('three changes', () => kept.calls.length === 4);
+    await kept.until('a third', () => kept.calls.length === 4);
     expect(kept.calls.slice(1)).toEqual(['apply flags/a@2', 'apply segments/s@1', 'apply -flags/a@3']);
     expect(kept.state).toBe(state(5));
     expect(cloud.seen(path)).toMatchObject([

@@ -4,6 +4,7 @@ import type { Outbound } from '../outbound/index.ts';
 import type { Environment, EnvironmentInfo, FlagsFront } from '../protocols/launchdarkly/index.ts';
 import { openUpstream, type Upstream, type UpstreamStatus } from '../sources/index.ts';
 import type { FlagKeeping, KeptUnder } from './flags-keep.ts';
+import { type Joining, Line, type Place } from './flags-line.ts';
 import type { Shared } from './service.ts';
 
 /** An environment whose data come from an upstream service. */
@@ -26,6 +27,13 @@ interface Parts {
 /** How far what is said of the age of kept data may be behind. */
 const NOTE_MS = 60_000;
 
+/** How many environments begin at a time: a thousand at once are a herd, for the service, the store and our own loop. */
+const BEGINNING_MAX = 32;
+/** What is kept is put back before anybody connects, unless a store keeps everybody waiting. */
+const RESTORE: Joining = { isAhead: true, msMax: 250 };
+/** A connection counts until it has told something or failed. */
+const CONNECT: Joining = { msMax: 5000 };
+
 /** One data set with its connection. */
 interface Feed {
   readonly environment: Environment;
@@ -39,6 +47,8 @@ interface Feed {
   /** Resolves when there are data, asked for once, or waiting brings none: its key is refused, or it is no more. */
   readonly settled: Promise<void>;
   readonly settle: () => void;
+  /** While it begins. */
+  place: Place | undefined;
   stopped: boolean;
 }
 
@@ -53,10 +63,12 @@ export class UpstreamEnvironments {
   readonly #filtered = new Map<string, ReadonlySet<string>>();
   /** By data set, what must be over before another one of that name begins: both would be kept in one place. */
   readonly #leaving = new Map<string, Promise<void>>();
+  readonly #line: Line;
   #noteTimer: Timer | undefined;
 
   constructor(parts: Parts) {
     this.#parts = parts;
+    this.#line = new Line({ places: BEGINNING_MAX, clock: parts.shared.clock });
     this.#noteLater();
   }
 
@@ -97,8 +109,7 @@ export class UpstreamEnvironments {
     this.#noteTimer?.cancel();
     this.#noteAll();
     const ended = [...this.#feeds.values()].map(async (feed) => {
-      feed.stopped = true;
-      feed.settle();
+      halt(feed);
       await feed.upstream?.stop();
     });
     await Promise.all([...ended, ...this.#leaving.values()]);
@@ -128,8 +139,9 @@ export class UpstreamEnvironments {
     if (known === undefined) {
       let settle: () => void = () => {};
       const settled = new Promise<void>((resolve) => (settle = resolve));
-      const nothing = { state: undefined, upstream: undefined, running: Promise.resolve(), stopped: false };
-      const feed: Feed = { environment, filterKey, sdkKey, settled, settle, ...nothing };
+      const nothing = { state: undefined, upstream: undefined, place: undefined, stopped: false };
+      const running = Promise.resolve();
+      const feed: Feed = { environment, filterKey, sdkKey, running, settled, settle, ...nothing };
       this.#feeds.set(info.id, feed);
       feed.running = this.#start(feed, under).catch((thrown: unknown) => this.#failed(feed, thrown));
     } else if (known.sdkKey !== sdkKey) {
@@ -147,11 +159,27 @@ export class UpstreamEnvironments {
     if (leaving !== undefined) await leaving;
     if (feed.stopped) return;
     keeping.open(info, under);
-    feed.state = await keeping.restore(environment);
-    if (feed.stopped) return;
-    feed.upstream = this.#openUpstream(feed);
-    await feed.upstream.start();
+    await this.#inLine(feed, RESTORE, async () => {
+      feed.state = await keeping.restore(environment);
+    });
+    await this.#inLine(feed, CONNECT, async () => {
+      feed.upstream = this.#openUpstream(feed);
+      await feed.upstream.start();
+    });
     if (environment.data.ready) feed.settle();
+  }
+
+  /** Does something once there is a place for it; nothing when the environment is no more. */
+  async #inLine(feed: Feed, joining: Joining, run: () => Promise<void>): Promise<void> {
+    if (feed.stopped) return;
+    const place = this.#line.join(joining);
+    feed.place = place;
+    try {
+      await place.turn;
+      if (!feed.stopped) await run();
+    } finally {
+      place.leave();
+    }
   }
 
   #openUpstream(feed: Feed): Upstream {
@@ -251,8 +279,7 @@ export class UpstreamEnvironments {
     this.#feeds.delete(id);
     front.remove(id);
     if (feed === undefined) return;
-    feed.stopped = true;
-    feed.settle();
+    halt(feed);
     // what is being written of it must not end up in what its successor keeps
     const leaving: Promise<void> = Promise.all([feed.upstream?.stop(), feed.running]).then(() => {
       if (this.#leaving.get(id) === leaving) this.#leaving.delete(id);
@@ -264,4 +291,11 @@ export class UpstreamEnvironments {
     });
     this.#leaving.set(id, leaving);
   }
+}
+
+/** Nothing of it begins any more. */
+function halt(feed: Feed): void {
+  feed.stopped = true;
+  feed.settle();
+  feed.place?.leave();
 }

@@ -123,9 +123,9 @@ export class RedisClient {
    *
    * @param channels - asked each time that the connection is made, and at `resubscribe`
    */
-  subscribe(channels: () => Iterable<string>, heard: (channel: string) => void): void {
+  subscribe(channels: () => Iterable<string>, heard: (channel: string, message: string) => void): void {
     this.#channels = channels;
-    this.#redis.on('message', (channel: string) => heard(channel));
+    this.#redis.on('message', heard);
     this.resubscribe();
   }
 

@@ -4,6 +4,7 @@ import type { FlagKeep, KeptFlags } from './flags-keep.ts';
 import { type FlagKeys, flagKeys } from './redis-batches.ts';
 import type { RedisOptions } from './redis-client.ts';
 import { RedisLink } from './redis-link.ts';
+import { News } from './redis-news.ts';
 import { type DigestOrder, OrderBook } from './redis-order.ts';
 import { Progress } from './redis-progress.ts';
 import { catchUp, readAll, type VendorData } from './redis-read.ts';
@@ -34,6 +35,11 @@ export interface FlagStoreStatus {
 export interface RedisFlags extends FlagKeep {
   readonly order: DigestOrder;
   readonly status: FlagStoreStatus;
+}
+
+interface Said {
+  readonly state: string | undefined;
+  readonly savedMs: number;
 }
 
 const KINDS = ['flags', 'segments'];
@@ -79,6 +85,11 @@ class Flags implements RedisFlags {
   #items: (() => Iterable<Item>) | undefined;
   #tombstones: () => Iterable<Tombstone> = () => [];
   #turn: Promise<unknown> = Promise.resolve();
+  readonly #news = new News();
+  /** The order as the listeners were told of it last. */
+  #told = { newest: 0, epoch: '' };
+  /** Each write waits until Redis has it, or something newer. */
+  readonly #waiting = new Set<() => void>();
   /** The present run, if any, does what is asked for meanwhile too. */
   #run: Promise<void> | undefined;
   #isAsked = false;
@@ -90,7 +101,8 @@ class Flags implements RedisFlags {
   #laggingSinceMs: number | undefined;
   #failure: HeadgateError | undefined;
   #sinceMs = Date.now();
-  #said: { readonly state: string | undefined; readonly savedMs: number } | undefined;
+  #said: Said | undefined;
+  #saying: Promise<void> | undefined;
   #isClosed = false;
 
   constructor(options: RedisFlagsOptions) {
@@ -100,9 +112,13 @@ class Flags implements RedisFlags {
     this.#keys = flagKeys(options.prefix);
     this.#writer = new RedisWriter(this.#link.client, this.#keys, this.#book, this.#progress);
     this.#stops = [
-      this.#link.watch(this.#keys.order, () => void this.#kick()),
+      this.#link.watch(this.#keys.order, (news) => {
+        this.#news.hear(news);
+        this.#kick();
+      }),
       this.#link.client.onChange((isReady) => {
-        if (isReady) void this.#kick();
+        this.#news.miss();
+        if (isReady) this.#kick();
       }),
     ];
     const looks = this.#looks;
@@ -147,7 +163,7 @@ class Flags implements RedisFlags {
     this.#tombstones = () => write.tombstones();
     this.#progress.note(write, isLowered);
     if (this.#isClosed) return;
-    const done = this.#kick();
+    this.#kick();
     // nobody waits for a store that is known to fail
     if (this.#failure !== undefined) return;
     await new Promise<void>((resolve) => {
@@ -156,7 +172,7 @@ class Flags implements RedisFlags {
         resolve();
       };
       const timer = this.#clock.after(PREPARE_MS_MAX, late);
-      void done.then(() => {
+      this.#waiting.add(() => {
         timer.cancel();
         resolve();
       });
@@ -193,7 +209,8 @@ class Flags implements RedisFlags {
 
   committed(state: string | undefined): void {
     this.#said = { state, savedMs: Date.now() };
-    void this.#kick();
+    // else the run that tries again does it
+    if (this.#failure === undefined) this.#sayAside();
   }
 
   async close(): Promise<void> {
@@ -202,8 +219,9 @@ class Flags implements RedisFlags {
     for (const stop of this.#stops) stop();
     this.#retry?.cancel();
     this.#nextLook?.cancel();
-    if (this.#failure === undefined && this.#run !== undefined) {
-      await Promise.race([this.#run, new Promise<void>((resolve) => void this.#clock.after(PREPARE_MS_MAX, resolve))]);
+    if (this.#failure === undefined && (this.#run ?? this.#saying) !== undefined) {
+      const done = Promise.allSettled([this.#run, this.#saying]);
+      await Promise.race([done, new Promise<void>((resolve) => void this.#clock.after(PREPARE_MS_MAX, resolve))]);
     }
     if (this.#options.link === undefined) this.#link.close();
   }
@@ -255,10 +273,9 @@ class Flags implements RedisFlags {
   }
 
   /** Has what there is to do done, by the run that is under way or a new one. */
-  #kick(): Promise<void> {
+  #kick(): void {
     this.#isAsked = true;
     this.#run ??= this.#work();
-    return this.#run;
   }
 
   async #work(): Promise<void> {
@@ -273,8 +290,22 @@ class Flags implements RedisFlags {
       this.#succeed();
     } catch (thrown) {
       this.#run = undefined;
-      this.#fail(thrown);
-      if (!this.#isClosed) this.#retry = this.#clock.after(RETRY_MS, () => void this.#kick());
+      this.#tryAgain(thrown);
+    }
+  }
+
+  #tryAgain(thrown: unknown): void {
+    this.#news.miss();
+    this.#fail(thrown);
+    this.#letGo(Array.from(this.#waiting));
+    this.#retry?.cancel();
+    if (!this.#isClosed) this.#retry = this.#clock.after(RETRY_MS, () => this.#kick());
+  }
+
+  #letGo(waiting: readonly (() => void)[]): void {
+    for (const go of waiting) {
+      this.#waiting.delete(go);
+      go();
     }
   }
 
@@ -286,22 +317,55 @@ class Flags implements RedisFlags {
   }
 
   async #round(): Promise<void> {
-    const { newest, epoch } = this.#book;
-    if (await catchUp(this.#link.client, this.#keys, this.#book)) this.#progress.lose();
+    const waiting = Array.from(this.#waiting);
+    if (this.#news.isAny(this.#book)) await this.#catchUp();
     if (this.#items !== undefined) await this.#writer.write(this.#items, this.#tombstones);
     this.#place();
-    if (this.#book.newest !== newest || this.#book.epoch !== epoch) this.#book.tell();
-    await this.#say();
+    const { newest, epoch } = this.#book;
+    const isTold = this.#told.newest === newest && this.#told.epoch === epoch;
+    this.#told = { newest, epoch };
+    if (!isTold) this.#book.tell();
+    this.#letGo(waiting);
+    // whoever recovers has said all of it
+    if (this.#failure === undefined) this.#sayAside();
+    else await this.#say();
+  }
+
+  async #catchUp(): Promise<void> {
+    this.#news.look();
+    try {
+      if (await catchUp(this.#link.client, this.#keys, this.#book)) this.#progress.lose();
+    } catch (thrown) {
+      this.#news.miss();
+      throw thrown;
+    }
+  }
+
+  /** Nobody waits for it: neither the book nor the data depend on it. */
+  #sayAside(): void {
+    if (this.#saying !== undefined || this.#sayable === undefined) return;
+    this.#saying = this.#say().catch((thrown: unknown) => {
+      this.#saying = undefined;
+      this.#tryAgain(thrown);
+    });
   }
 
   /** What the upstream said holds for the data that it said it of. */
-  async #say(): Promise<void> {
-    const said = this.#said;
+  get #sayable(): { readonly digest: string; readonly said: Said } | undefined {
     const { digest, isPlaced } = this.#progress;
-    if (said === undefined || digest === undefined || !isPlaced) return;
+    const said = this.#said;
+    return said === undefined || digest === undefined || !isPlaced ? undefined : { digest, said };
+  }
+
+  async #say(): Promise<void> {
     const { order, state } = this.#keys;
-    await this.#link.client.call('EVAL', SAY, 2, order, state, digest, said.state ?? '', said.savedMs);
-    if (this.#said === said) this.#said = undefined;
+    for (let next = this.#sayable; next !== undefined; next = this.#sayable) {
+      const { digest, said } = next;
+      await this.#link.client.call('EVAL', SAY, 2, order, state, digest, said.state ?? '', said.savedMs);
+      if (this.#said === said) this.#said = undefined;
+    }
+    // in one go with the look above: what is said later is said anew
+    this.#saying = undefined;
   }
 
   #place(): void {
@@ -317,7 +381,7 @@ class Flags implements RedisFlags {
     this.#looks.add(look);
     this.#looking = this.#alone(async () => {
       this.#looking = undefined;
-      if (await catchUp(this.#link.client, this.#keys, this.#book)) this.#progress.lose();
+      await this.#catchUp();
     })
       .catch(() => {})
       .finally(() => this.#looks.delete(look));
@@ -327,7 +391,8 @@ class Flags implements RedisFlags {
   #lookLater(): void {
     this.#nextLook = this.#clock.after(LOOK_MS, () => {
       if (this.#isClosed) return;
-      void this.#kick();
+      this.#news.miss();
+      this.#kick();
       this.#lookLater();
     });
   }

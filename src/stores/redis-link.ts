@@ -15,7 +15,7 @@ import { RedisClient, type RedisOptions } from './redis-client.ts';
 export class RedisLink {
   readonly client: RedisClient;
   readonly #subscriber: RedisClient;
-  readonly #listeners = new Map<string, Set<() => void>>();
+  readonly #listeners = new Map<string, Set<(message?: string) => void>>();
 
   /** @throws HeadgateError HG_OPTION for a URL that is none of Redis, HG_TLS for a file that cannot be read. */
   constructor(options: RedisOptions) {
@@ -23,8 +23,8 @@ export class RedisLink {
     this.#subscriber = new RedisClient(options);
     this.#subscriber.subscribe(
       () => this.#listeners.keys(),
-      (channel) => {
-        for (const listener of Array.from(this.#listeners.get(channel) ?? [])) listener();
+      (channel, message) => {
+        for (const listener of Array.from(this.#listeners.get(channel) ?? [])) listener(message);
       },
     );
     // what was published in between is lost: everybody looks again
@@ -34,8 +34,8 @@ export class RedisLink {
     });
   }
 
-  /** Calls `listener` when something was published on a channel, or may have been. The answer ends it. */
-  watch(channel: string, listener: () => void): () => void {
+  /** Calls `listener` with what was published on a channel; without, when something may have been. The answer ends it. */
+  watch(channel: string, listener: (message?: string) => void): () => void {
     const listeners = this.#listeners.get(channel) ?? new Set();
     this.#listeners.set(channel, listeners.add(listener));
     this.#subscriber.resubscribe();

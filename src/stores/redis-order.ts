@@ -156,6 +156,12 @@ export class OrderBook implements Omit<DigestOrder, 'look' | 'isLooking'> {
     return this.#entries[at];
   }
 
+  /** Whether a digest stands at a place. */
+  has(place: number, digest: string): boolean {
+    const first = this.#entries[0]?.place ?? 1;
+    return this.#entries[place - first]?.digest === digest;
+  }
+
   /** The latest entry with a digest. */
   latest(digest: string): OrderEntry | undefined {
     return this.#latest.get(digest);

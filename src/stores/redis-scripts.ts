@@ -2,7 +2,7 @@
 //
 //   <prefix>:features, <prefix>:segments   hashes, key → JSON; the vendor's
 //   <prefix>:$inited                       "" once there is a whole data set; the vendor's
-//   <prefix>:headgate:order                stream, id <place>-0: the order of digests; also the channel of its news
+//   <prefix>:headgate:order                stream, id <place>-0: the order of digests; also the channel of its news, `<id> <digest>`
 //   <prefix>:headgate:epoch                names this order: another one, or none, when Redis lost it
 //   <prefix>:headgate:gate                 only within a transaction: it may write
 //   <prefix>:headgate:state                hash: what the upstream said last, and when
@@ -98,7 +98,7 @@ end
 redis.call('XADD', KEYS[2], 'MAXLEN', ARGV[8], ARGV[2],
   'digest', ARGV[3], 'clock', ARGV[4], 'before', ARGV[5], 'reset', ARGV[6], 'keys', ARGV[7])
 if ARGV[9] == '1' then redis.call('SET', KEYS[4], '') end
-redis.call('PUBLISH', KEYS[2], ARGV[2])
+redis.call('PUBLISH', KEYS[2], ARGV[2] .. ' ' .. ARGV[3])
 return 1`;
 
 /** KEYS gate. 1 when it was open. */

@@ -3,7 +3,7 @@ import type { Change, Item, Tombstone } from '../dataset/index.ts';
 import { HeadgateError, Slices } from '../kernel/index.ts';
 import { append, clear, type FlagKeys, gate, puts, shut, sweeps } from './redis-batches.ts';
 import type { Command, RedisClient } from './redis-client.ts';
-import { ORDER_LENGTH_MAX, type OrderBook } from './redis-order.ts';
+import { ORDER_LENGTH_MAX, type OrderBook, type OrderEntry } from './redis-order.ts';
 import type { Plan, Progress } from './redis-progress.ts';
 import { catchUp, type Row, survey, textOfKeys } from './redis-read.ts';
 
@@ -21,6 +21,12 @@ interface Work {
   readonly kind: 'advance' | 'bury' | 'replace' | 'fill';
   readonly commands: Iterable<Command>;
   readonly changes: readonly Change[];
+}
+
+/** A new place in the order. */
+interface Place {
+  readonly epoch: string;
+  readonly entry: OrderEntry;
 }
 
 /** Takes Redis to where the data set is, if it is not there or further already. */
@@ -50,10 +56,10 @@ export class RedisWriter {
       const work =
         plan.kind === 'survey' ? await this.#surveyed(items(), tombstones(), plan.changes) : this.#work(plan, items);
       if (work === undefined) return;
-      if (await this.#transact(work, { digest, clock })) {
-        const isNewPlace = work.kind !== 'bury';
-        this.#progress.settle(at, isNewPlace ? this.#book.newest + 1 : undefined);
-        if (isNewPlace) await catchUp(this.#client, this.#keys, this.#book);
+      const place = work.kind === 'bury' ? undefined : this.#placeOf(work, { digest, clock });
+      if (await this.#transact(work, place)) {
+        this.#progress.settle(at, place?.entry.place);
+        if (place !== undefined) this.#enter(place);
         return;
       }
       if (await catchUp(this.#client, this.#keys, this.#book)) this.#progress.lose();
@@ -116,24 +122,35 @@ export class RedisWriter {
     return { kind: 'fill', changes, commands: commands() };
   }
 
-  /** Carries the work out in one step. False when the order is not the one that the book knows. */
-  async #transact(work: Work, { digest, clock }: { digest: string; clock: number }): Promise<boolean> {
+  /** What comes next in the order. */
+  #placeOf({ kind, changes }: Work, { digest, clock }: { digest: string; clock: number }): Place {
     const { epoch, newest, newestDigest } = this.#book;
-    const touched = work.changes.map(({ kind, key, version, item }) => {
-      return { kind, key, version, deleted: item === undefined };
+    const isReset = kind !== 'advance' || changes.length > KEYS_PER_ENTRY_MAX;
+    const touched = changes.map(({ kind: of, key, version, item }) => {
+      return { kind: of, key, version, deleted: item === undefined };
     });
-    const isReset = work.kind !== 'advance' || touched.length > KEYS_PER_ENTRY_MAX;
+    const keys = isReset ? [] : touched;
+    return {
+      epoch: epoch === '' ? randomUUID() : epoch,
+      entry: { place: newest + 1, digest, clock, before: newestDigest, isReset, keys },
+    };
+  }
+
+  /** Nothing came between the gate and the end: what was appended need not be read back. */
+  #enter({ epoch, entry }: Place): void {
+    if (epoch !== this.#book.epoch) this.#book.begin(epoch);
+    this.#book.take([entry]);
+  }
+
+  /** Carries the work out in one step. False when the order is not the one that the book knows. */
+  async #transact(work: Work, place: Place | undefined): Promise<boolean> {
     const end =
-      work.kind === 'bury'
+      place === undefined
         ? shut(this.#keys)
         : append(this.#keys, {
-            epoch: epoch === '' ? randomUUID() : epoch,
-            place: newest + 1,
-            digest,
-            clock,
-            before: newestDigest,
-            isReset,
-            keys: isReset ? '[]' : textOfKeys(touched),
+            ...place.entry,
+            epoch: place.epoch,
+            keys: textOfKeys(place.entry.keys),
             lengthMax: ORDER_LENGTH_MAX,
             isWhole: work.kind !== 'advance',
           });

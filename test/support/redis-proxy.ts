@@ -28,6 +28,11 @@ export class RedisProxy {
     this.#held = [];
   }
 
+  /** How many pieces are kept back. */
+  get held(): number {
+    return this.#held?.length ?? 0;
+  }
+
   /** Passes on what was kept back, and says how many pieces that was. */
   release(): number {
     const held = this.#held ?? [];

@@ -238,6 +238,7 @@ describe.skipIf(!redisAvailable())('flags in Redis', () => {
     const waitedMs = performance.now() - beganMs;
     expect(waitedMs).toBeLessThan(4000);
     for (let version = 3; version <= 40; version++) await one.data.apply([put(flag('a', version))]);
+    one.keep.committed('state 40');
     // only the first one waited
     expect(performance.now() - beganMs - waitedMs).toBeLessThan(1000);
     expect(one.told).toEqual(['HG_STORE']);
@@ -246,6 +247,7 @@ describe.skipIf(!redisAvailable())('flags in Redis', () => {
     await one.until('Redis to be written to again', () => one.told.length === 2);
     expect(one.told).toEqual(['HG_STORE', 'back']);
     expect(one.keep.status.state).toBe('VALID');
+    expect(await server.with((client) => client.hget('env:headgate:state', 'state'))).toBe('state 40');
     expect(await server.with((client) => client.hgetall('env:features'))).toEqual({
       a: flag('a', 40).text,
       b: flag('b', 1).text,
@@ -264,6 +266,19 @@ describe.skipIf(!redisAvailable())('flags in Redis', () => {
     await server.restart();
     await expect.poll(() => field(server, 'a').catch(String), { timeout: 20_000 }).toBe(flag('a', 1).text);
     expect(await server.with((client) => client.get('env:$inited'))).toBe('');
+  });
+
+  it('that were lost without a word are looked for now and then, and written again', async () => {
+    const clock = new FakeClock();
+    const one = replica({ clock });
+    await one.data.replace([flag('a', 1)]);
+    await server.with((client) => client.flushall());
+    clock.advance(10_000);
+    await expect.poll(() => field(server, 'a')).toBe(flag('a', 1).text);
+    // and before a write all the same
+    await server.with((client) => client.flushall());
+    await one.data.apply([put(flag('b', 1))]);
+    expect(await server.with((client) => client.hkeys('env:features'))).toEqual(['a', 'b']);
   });
 
   it('of a replica that was cut off go on where the order is', async () => {

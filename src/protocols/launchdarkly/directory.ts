@@ -59,8 +59,8 @@ export class Directory {
     client: new Set(),
   };
   #expiryTimer: Timer | undefined;
-  /** Set while what changed about environments is not in the index yet: a source tells a thousand of them at once. */
-  #indexTimer: Timer | undefined;
+  /** While what changed about environments is not in the index yet: a source tells a thousand of them in one turn. */
+  #isStale = false;
   #complete = false;
   /** Whether a credential that nobody has is known to be none. */
   #certain = false;
@@ -171,13 +171,14 @@ export class Directory {
   }
 
   #indexSoon(): void {
-    this.#indexTimer ??= this.#options.clock.after(0, () => this.#indexNow());
+    if (this.#isStale) return;
+    this.#isStale = true;
+    queueMicrotask(() => this.#indexNow());
   }
 
   #indexNow(): void {
-    if (this.#indexTimer === undefined) return;
-    this.#indexTimer.cancel();
-    this.#indexTimer = undefined;
+    if (!this.#isStale) return;
+    this.#isStale = false;
     for (const audience of AUDIENCES) {
       for (const credential of this.#holders[audience].keys()) this.#unsettled[audience].add(credential);
       this.#holders[audience].clear();

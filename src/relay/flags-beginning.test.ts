@@ -10,6 +10,7 @@ import { FakeClock } from '../kernel/index.ts';
 import { openLog } from '../observability/index.ts';
 import { Outbound } from '../outbound/index.ts';
 import { FlagsFront } from '../protocols/launchdarkly/index.ts';
+import { FlagKeeper } from '../stores/index.ts';
 import { FlagKeeping } from './flags-keep.ts';
 import { Line } from './flags-line.ts';
 import { UpstreamEnvironments } from './flags-upstreams.ts';
@@ -69,12 +70,23 @@ async function begin(): Promise<Relay> {
   return { clock, front, environments, ready, stop };
 }
 
-function upsertAll(sdkKey: (at: number) => string = (at) => `sdk-${at}`): void {
-  for (let at = 0; at < COUNT; at += 1) {
-    const info = { id: `env-${at}`, name: `env-${at}`, sdkKeys: [{ value: sdkKey(at) }], ttlMs: 0 };
-    const under = { prefix: undefined, tableName: undefined };
-    relay.environments.upsert({ info, sdkKey: sdkKey(at), filterKeys: [], under });
-  }
+/** Another process, of the same store. */
+async function beginAgain(): Promise<void> {
+  upsertAll();
+  await relay.environments.started();
+  await relay.stop();
+  relay = await begin();
+  upstream.requests.length = 0;
+}
+
+function upsert(at: number, sdkKey = `sdk-${at}`): void {
+  const info = { id: `env-${at}`, name: `env-${at}`, sdkKeys: [{ value: sdkKey }], ttlMs: 0 };
+  const under = { prefix: undefined, tableName: undefined };
+  relay.environments.upsert({ info, sdkKey, filterKeys: [], under });
+}
+
+function upsertAll(count: number = COUNT): void {
+  for (let at = 0; at < count; at += 1) upsert(at);
 }
 
 async function asked(count: number): Promise<void> {
@@ -121,18 +133,14 @@ describe('many environments that begin at once', () => {
 
   it('do not wait for those whose key is refused, or whose first attempt fails', async () => {
     upstream.fault(...Array.from({ length: 10 }, () => ({ kind: 'cut', bytes: 10 }) as const));
-    upsertAll((at) => (at % 2 === 0 ? `sdk-${at}` : `sdk-nobody-${at}`));
+    for (let at = 0; at < COUNT; at += 1) upsert(at, at % 2 === 0 ? `sdk-${at}` : `sdk-nobody-${at}`);
     await until('those with a key', () => relay.ready() === COUNT / 2 - 10);
     await upstream.until('each to have asked', () => upstream.seen(STREAM).length === COUNT);
     expect(new Set(upstream.seen(STREAM).map(({ key }) => key)).size).toBe(COUNT);
   });
 
   it('have what was kept of them before anybody connects', async () => {
-    upsertAll();
-    await relay.environments.started();
-    await relay.stop();
-    relay = await begin();
-    upstream.requests.length = 0;
+    await beginAgain();
     let atFirst: number | undefined;
     upstream.onChange(() => {
       if (upstream.seen(STREAM).length > 0) atFirst ??= relay.ready();
@@ -140,6 +148,29 @@ describe('many environments that begin at once', () => {
     upsertAll();
     await asked(COUNT);
     expect(atFirst).toBe(COUNT);
+  });
+
+  it('have it also when they come later, and are forgotten also while they wait', async () => {
+    await beginAgain();
+    upstream.fault(...Array.from({ length: 32 }, () => ({ kind: 'stall' }) as const));
+    upsertAll(COUNT - 1);
+    await asked(32);
+    const keeper = new FlagKeeper({ store, clock: relay.clock, onFailure: () => {} });
+    relay.environments.remove('env-50');
+    let ids: readonly string[] = ['env-50'];
+    await until('it forgotten', () => {
+      void keeper.ids().then((found) => (ids = found));
+      return !ids.includes('env-50');
+    });
+    upsert(COUNT - 1);
+    const later = relay.front.environments().find(({ info }) => info.id === `env-${COUNT - 1}`);
+    let isReady: boolean | undefined;
+    upstream.onChange(() => {
+      if (upstream.seen(STREAM).length > 32) isReady ??= later?.data.ready;
+    });
+    relay.environments.remove('env-0');
+    await upstream.until('another request', () => upstream.seen(STREAM).length > 32);
+    expect(isReady).toBe(true);
   });
 
   it('are not kept from connecting by a store that hangs', async () => {

@@ -103,9 +103,9 @@ const anyStep: fc.Arbitrary<Step> = fc.record({
 const anyWorld = fc.record({
   steps: fc.array(anyStep, { maxLength: 25 }),
   isRising: fc.boolean(),
-  slowness: fc.constantFrom(0, 1, 5),
-  changesMax: fc.constantFrom(1, 2, 1000),
-  bytesMax: fc.constantFrom(1, 500, 1_000_000),
+  slowness: fc.constantFrom(0, 1, 5, 5),
+  changesMax: fc.constantFrom(1, 2, 1000, 1000),
+  bytesMax: fc.constantFrom(1, 500, 1_000_000, 1_000_000),
   failing: fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 6 })),
 });
 
@@ -196,6 +196,26 @@ describe('changes that are gathered', () => {
       }
       expect(sink.sizes).toEqual([1, 4, 2]);
     }
+  });
+
+  it('are one of each item: the last, which of FDv1 is the newest', async () => {
+    const sink = new SlowSink();
+    sink.slowness = 2;
+    const change = (key: string, version: number): readonly Change[] => [
+      { kind: 'flags', key, version, item: undefined },
+    ];
+    // room for two of them
+    const gathering = new Gathering(sink, () => {}, { changesMax: 1000, bytesMax: 2 * 220 });
+    await gathering.apply(change('a', 1), undefined);
+    for (const version of [5, 3, 4, 2]) await gathering.apply(change('b', version), undefined);
+    expect(sink.calls).toBe(1);
+    await gathering.settled();
+    expect([sink.sizes, sink.versions.get('flags/b')]).toEqual([[1, 1], 2]);
+    await gathering.applyRising(change('a', 2));
+    for (const version of [5, 3, 6, 4]) await gathering.applyRising(change('b', version));
+    expect(sink.calls).toBe(3);
+    await gathering.settled();
+    expect([sink.sizes, sink.versions.get('flags/b')]).toEqual([[1, 1, 1, 1], 6]);
   });
 
   it('are told no more, and the reader hears of it, once one could not be', async () => {

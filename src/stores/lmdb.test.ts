@@ -15,7 +15,7 @@ import type { Entry, Write } from './store.ts';
 type Open = typeof openLmdbStore;
 
 // As it is run: compiled, so that the file has a thread of its own.
-const compiled = compileRooms(['kernel', 'stores']);
+const compiled = compileRooms(['kernel', 'dataset', 'stores']);
 const built = (await import(/* @vite-ignore */ compiled.url('stores/index'))) as { openLmdbStore: Open };
 afterAll(() => rmSync(compiled.folder, { recursive: true }));
 

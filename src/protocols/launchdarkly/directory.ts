@@ -166,6 +166,8 @@ export class Directory {
     if (nextMs === Number.POSITIVE_INFINITY) return;
     this.#expiryTimer = this.#options.clock.after(Math.min(nextMs - nowMs, TIMER_MS_MAX), () => {
       this.#options.onRevoked();
+      // who was let in a moment ago, or is in the middle of a copy, has no place among the streams yet
+      for (const ms of LOOK_AGAIN_MS) this.#options.clock.after(ms, () => this.#options.onRevoked());
       this.#awaitExpiry();
     });
   }
@@ -215,6 +217,8 @@ export class Directory {
 }
 
 const AUDIENCES: readonly Audience[] = ['server', 'mobile', 'client'];
+
+const LOOK_AGAIN_MS: readonly number[] = [1000, 5000];
 
 /** A timer that is longer fires at once (setTimeout holds 31 bits). */
 const TIMER_MS_MAX = 2 ** 31 - 1;

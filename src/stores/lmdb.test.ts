@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { compileRooms } from '../../test/support/compiled.ts';
 import { bytesOf, contentOf, put, type StoreKind, storeContract } from '../../test/support/store-contract.ts';
-import type * as Stores from './index.ts';
+import type * as Lmdb from './lmdb.ts';
+import type * as Memory from './memory.ts';
 import { openLmdbStore } from './lmdb.ts';
 import { keyInFile, valueInFile } from './lmdb-format.ts';
 import { openLmdb } from './lmdb-package.ts';
@@ -145,12 +146,13 @@ describe('a store in a folder', () => {
 
   it('is not there, and says what to do, where LMDB cannot be loaded; nothing else needs it', async () => {
     const bare = compileRooms(['kernel', 'stores'], false);
-    const stores = (await import(/* @vite-ignore */ bare.url('stores/index'))) as typeof Stores;
-    await expect(stores.openLmdbStore({ path })).rejects.toMatchObject({
+    const lmdb = (await import(/* @vite-ignore */ bare.url('stores/lmdb'))) as typeof Lmdb;
+    const memory = (await import(/* @vite-ignore */ bare.url('stores/memory'))) as typeof Memory;
+    await expect(lmdb.openLmdbStore({ path })).rejects.toMatchObject({
       code: 'HG_STORE',
       message: expect.stringMatching(/its thread has ended, got Cannot find module 'lmdb'[^]*Set `store: none`/),
     });
-    await stores.openMemoryStore().close();
+    await memory.openMemoryStore().close();
     rmSync(bare.folder, { recursive: true });
   });
 

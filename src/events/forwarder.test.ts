@@ -254,7 +254,9 @@ describe('a key that upstream refuses', () => {
     await forwarder.flush();
     stop();
     expect(stops).toEqual([['env', status]]);
-    expect(upstream.posts.map(({ headers }) => headers['authorization'])).toEqual(['sdk-1', 'sdk-2', 'mob-1']);
+    // phones have a lane of their own, beside which nobody waits
+    const keys = upstream.posts.map(({ headers }) => headers['authorization']);
+    expect([keys[0], ...keys.slice(1).toSorted()]).toEqual(['sdk-1', 'mob-1', 'sdk-2']);
     expect(held(forwarder)).toMatchObject({ failed: { refused: tally(1, 1) }, dropped: { refused: tally(1, 0) } });
     expect(forwarder.stats().heldBytes).toBe(0);
   });

@@ -4,6 +4,7 @@
  *
  *   npm run build && npx tsc -p bench/tsconfig.json && node .bench/bench/replicas.js [--quick]
  */
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { ReplicaClientKind } from '../test/support/replicas-clients.ts';
 import { replicasStorm } from '../test/support/replicas-storm.ts';
@@ -23,6 +24,8 @@ const options = parseArgs({
     seconds: { type: 'string' },
   },
 });
+// beside this program lies what it imports, and not the build that it measures
+process.env['BENCH_DIST'] ??= join(import.meta.dirname, '..', '..', 'dist');
 const { quick } = options.values;
 const clients = Number(options.values.clients ?? (quick ? 20 : 300));
 const rate = Number(options.values.rate ?? 100);

@@ -16,7 +16,7 @@ export interface HeadgateOptions {
 }
 
 /** `BENCH_DIST` names another build, as for the benchmarks. */
-const MAIN = `${process.env['BENCH_DIST'] ?? `${ROOT}dist`}/cli/main.js`;
+const mainFile = (): string => `${process.env['BENCH_DIST'] ?? `${ROOT}dist`}/cli/main.js`;
 const START_MS_MAX = 20_000;
 
 /** A running `headgate serve`, as its own process. */
@@ -63,10 +63,11 @@ export class Headgate {
 
 /** Starts `headgate serve` from `dist` and answers when it listens. */
 export async function startHeadgate(options: HeadgateOptions = {}): Promise<Headgate> {
-  if (!existsSync(MAIN)) throw new Error(`Cannot start Headgate: run npm run build first, got no ${MAIN}`);
+  const main = mainFile();
+  if (!existsSync(main)) throw new Error(`Cannot start Headgate: run npm run build first, got no ${main}`);
   const child = new LineProcess({
     command: process.execPath,
-    args: [MAIN, 'serve', ...(await configArgs(options)), ...(options.args ?? [])],
+    args: [main, 'serve', ...(await configArgs(options)), ...(options.args ?? [])],
     // many run side by side: none may take the port that the next one wants
     env: { HEADGATE_ADMIN: '127.0.0.1:0', ...options.env },
   });

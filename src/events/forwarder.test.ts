@@ -255,8 +255,9 @@ describe('a key that upstream refuses', () => {
     stop();
     expect(stops).toEqual([['env', status]]);
     // phones have a lane of their own, beside which nobody waits
-    const keys = upstream.posts.map(({ headers }) => headers['authorization']);
-    expect([keys[0], ...keys.slice(1).toSorted()]).toEqual(['sdk-1', 'mob-1', 'sdk-2']);
+    const keys = upstream.posts.map(({ headers }) => String(headers['authorization']));
+    expect(keys[0]).toBe('sdk-1');
+    expect(new Set(keys)).toEqual(new Set(['sdk-1', 'sdk-2', 'mob-1']));
     expect(held(forwarder)).toMatchObject({ failed: { refused: tally(1, 1) }, dropped: { refused: tally(1, 0) } });
     expect(forwarder.stats().heldBytes).toBe(0);
   });

@@ -108,7 +108,8 @@ export class FlagsService implements Service {
   }
 
   figures(): { environments: readonly EnvironmentFigures[]; flags: FlagFigures } {
-    const { healthy } = this.status();
+    this.#lookAtDatabases();
+    const { healthy } = this.#front;
     const environments = this.#front.environments();
     const labels = labelsOf(environments);
     const evaluations = this.#evaluations.stats();

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { HeadgateError } from '../kernel/index.ts';
 import { ItemScanner } from './item-scanner.ts';
+import { environmentOf } from './environment-rep.ts';
 import type { SourceEnvironment } from './source.ts';
 
 /** What `<envID>.json` says. */
@@ -9,8 +10,6 @@ export interface ArchiveMetadata {
   /** Changes when the data does. Empty when the file has none. */
   readonly dataId: string;
 }
-
-const MS_PER_MINUTE = 60_000;
 
 const text = z.string().default('');
 const count = z.int().nonnegative().default(0);
@@ -51,27 +50,8 @@ export function parseMetadata(file: string, stem: string, bytes: Buffer): Archiv
     throw new HeadgateError('HG_ARCHIVE', `Cannot read ${file}: ${at}: ${issue?.message ?? 'not as expected'}`);
   }
   const { env, dataId } = parsed.data;
-  const expiring = env.sdkKey.expiring;
   return {
     dataId,
-    environment: {
-      envId: env.envID === '' ? stem : env.envID,
-      sdkKey: env.sdkKey.value,
-      ...(expiring && expiring.value !== ''
-        ? { expiringSdkKey: { value: expiring.value, timestampMs: expiring.timestamp } }
-        : {}),
-      ...named('mobileKey', env.mobKey),
-      ...named('envKey', env.envKey),
-      ...named('envName', env.envName),
-      ...named('projKey', env.projKey),
-      ...named('projName', env.projName),
-      ttlMs: env.defaultTtl * MS_PER_MINUTE,
-      secureMode: env.secureMode,
-      version: env.version,
-    },
+    environment: environmentOf(env.envID === '' ? stem : env.envID, env),
   };
-}
-
-function named<K extends string>(name: K, value: string): { [P in K]?: string } {
-  return (value === '' ? {} : { [name]: value }) as { [P in K]?: string };
 }

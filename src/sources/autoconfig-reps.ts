@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { Slices } from '../kernel/index.ts';
+import { environmentOf } from './environment-rep.ts';
 import type { SourceEnvironment } from './source.ts';
 
 /** What the automatic configuration is made of, as its paths name it. */
@@ -53,8 +54,6 @@ export type AutoConfigMessage =
 
 /** Why an event as a whole cannot be read. The message names the place and the cause, without any value. */
 export class UnreadableEvent extends Error {}
-
-const MS_PER_MINUTE = 60_000;
 
 // an absent member and null are the zero of their type, as the vendor's relay reads them
 const text = z
@@ -125,25 +124,10 @@ export function parseEnvironment(id: string, raw: unknown): EnvironmentRep | Mal
   if (rep.envID !== '' && rep.envID !== id) {
     return { ...placeOf('environments', id, ['envID']), cause: 'must be the ID in its path' };
   }
-  const expiring = rep.sdkKey.expiring;
   return {
     version: rep.version,
     raw,
-    environment: {
-      envId: id,
-      sdkKey: rep.sdkKey.value,
-      ...(expiring && expiring.value !== ''
-        ? { expiringSdkKey: { value: expiring.value, timestampMs: expiring.timestamp } }
-        : {}),
-      ...named('mobileKey', rep.mobKey),
-      ...named('envKey', rep.envKey),
-      ...named('envName', rep.envName),
-      ...named('projKey', rep.projKey),
-      ...named('projName', rep.projName),
-      ttlMs: rep.defaultTtl * MS_PER_MINUTE,
-      secureMode: rep.secureMode,
-      version: rep.version,
-    },
+    environment: environmentOf(id, rep),
   };
 }
 
@@ -238,8 +222,4 @@ function malformed(of: RepKind, id: string, error: z.ZodError): Malformed {
 
 function placeOf(of: RepKind, id: string, below: readonly PropertyKey[]): Omit<Malformed, 'cause'> {
   return { of, id, place: ['data', of, id, ...below.map(String)].join('.') };
-}
-
-function named<K extends string>(name: K, value: string): { [P in K]?: string } {
-  return (value === '' ? {} : { [name]: value }) as { [P in K]?: string };
 }

@@ -7,7 +7,7 @@ import { TEXT } from './words.ts';
 export type Audience = 'server' | 'mobile' | 'client';
 
 /** How to refuse a request whose environment was not found. */
-interface Refusal {
+export interface Refusal {
   readonly status: number;
   /** Undefined: an empty body. */
   readonly text: string | undefined;

@@ -1,6 +1,6 @@
 import type { DataSet } from '../../dataset/index.ts';
 import type { Clock } from '../../kernel/index.ts';
-import type { Claim } from './positions.ts';
+import { type Claim, nextChange } from './positions.ts';
 
 /**
  * Whoever names a position waits until there are data, at most `waitMsMax`. After a restart all come at once, and what was
@@ -8,14 +8,6 @@ import type { Claim } from './positions.ts';
  */
 export function untilData(data: DataSet, { position }: Claim, clock: Clock, waitMsMax: number): Promise<void> {
   if (data.ready || position === undefined || waitMsMax <= 0) return Promise.resolve();
-  return new Promise((resolve) => {
-    const over = (): void => {
-      unsubscribe();
-      timer.cancel();
-      resolve();
-    };
-    const timer = clock.after(waitMsMax, over);
-    // the first thing that a data set tells is that it has data
-    const unsubscribe = data.subscribe(over);
-  });
+  // the first thing that a data set tells is that it has data
+  return nextChange(data, clock, waitMsMax);
 }

@@ -12,8 +12,8 @@ import type { Evaluations } from './evaluation/index.ts';
 import { EventRoutes, type EventRoutesOptions } from './event-routes.ts';
 import { factOf, requested } from './facts.ts';
 import { answerItem, Polls } from './polls.ts';
-import { replyEmpty, replyText } from './replies.ts';
-import { environmentStatus, isConnected, type StatusOptions, statusOf } from './status.ts';
+import { replyRefusal } from './replies.ts';
+import { environmentStatus, isConnected, isWell, type StatusOptions, statusOf } from './status.ts';
 import { Streams } from './streams.ts';
 import { ALL_POLL, FLAGS_POLL, OBJECTS_POLL } from './views.ts';
 import { KIND_FLAG, KIND_SEGMENT } from './words.ts';
@@ -190,6 +190,12 @@ export class FlagsFront {
     });
   }
 
+  /** Whether `/status` calls all of them well. */
+  get healthy(): boolean {
+    const options = this.#statusOptions();
+    return this.#directory.complete && this.environments().every((environment) => isWell(environment, options));
+  }
+
   /** Whether `/status` calls an environment connected. */
   isConnected(environment: Environment): boolean {
     return isConnected(environment, this.#statusOptions());
@@ -284,11 +290,7 @@ export class FlagsFront {
   ): Promise<void> | void {
     const credential = credentialOf(exchange.header('authorization'));
     const found = this.#directory.find('server', credential, exchange.query.get('filter') ?? undefined);
-    if ('status' in found) {
-      if (found.text === undefined) replyEmpty(exchange, found.status);
-      else replyText(exchange, found.status, found.text);
-      return undefined;
-    }
+    if ('status' in found) return replyRefusal(exchange, found);
     const { environment } = found;
     const { method } = exchange;
     requested.publish(() => Object.assign(factOf(environment, route, clientOf(exchange)), { method }));

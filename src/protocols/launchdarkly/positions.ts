@@ -138,7 +138,8 @@ function lookAround({ order }: Held, clock: Clock, waitMsMax: number): Promise<v
   });
 }
 
-function nextChange(data: DataSet, clock: Clock, waitMsMax: number): Promise<void> {
+/** Resolves with the next change of any kind, at the latest after `waitMsMax`. */
+export function nextChange(data: DataSet, clock: Clock, waitMsMax: number): Promise<void> {
   return new Promise((resolve) => {
     const over = (): void => {
       unsubscribe();

@@ -1,4 +1,5 @@
 import type { Exchange } from '../../delivery/index.ts';
+import type { Refusal } from './directory.ts';
 import { type ClientFact, refused } from './facts.ts';
 import { TEXT } from './words.ts';
 
@@ -11,6 +12,13 @@ export function replyText(exchange: Exchange, status: number, text: string): voi
 
 export function replyEmpty(exchange: Exchange, status: number, headers: Record<string, string> = {}): void {
   exchange.reply(status, headers);
+}
+
+/** Says why there is no environment for a credential. */
+export function replyRefusal(exchange: Exchange, { status, text }: Refusal): undefined {
+  if (text === undefined) replyEmpty(exchange, status);
+  else replyText(exchange, status, text);
+  return undefined;
 }
 
 export function replyJson(exchange: Exchange, headers: Record<string, string>, body: string | Uint8Array): void {

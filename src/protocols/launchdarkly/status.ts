@@ -19,13 +19,14 @@ export function statusOf(
   options: StatusOptions,
 ): { environments: Record<string, object>; healthy: boolean } {
   const listed = Object.create(null) as Record<string, object>;
-  let healthy = complete;
-  for (const environment of environments) {
-    listed[environment.info.name] = environmentStatus(environment, options);
-    healthy &&= isConnected(environment, options) && environment.dataStore?.state !== 'INTERRUPTED';
-    if (options.staleAsDegraded) healthy &&= environment.bigSegments?.potentiallyStale !== true;
-  }
-  return { environments: listed, healthy };
+  for (const environment of environments) listed[environment.info.name] = environmentStatus(environment, options);
+  return { environments: listed, healthy: complete && environments.every((each) => isWell(each, options)) };
+}
+
+/** Whether nothing of an environment makes the whole degraded. */
+export function isWell(environment: Environment, options: StatusOptions): boolean {
+  const isStale = options.staleAsDegraded && environment.bigSegments?.potentiallyStale === true;
+  return isConnected(environment, options) && environment.dataStore?.state !== 'INTERRUPTED' && !isStale;
 }
 
 /** One environment as `/status` lists it. */

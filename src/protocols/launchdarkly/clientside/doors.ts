@@ -1,7 +1,7 @@
 import type { Exchange } from '../../../delivery/index.ts';
 import { credentialOf, type EnvironmentInfo } from '../credentials.ts';
 import type { Audience, Found } from '../directory.ts';
-import { replyEmpty, replyText } from '../replies.ts';
+import { replyEmpty, replyRefusal } from '../replies.ts';
 import { CorsExchange, corsHeaders, FDV2_HEADERS } from './cors.ts';
 import type { ClientSideOptions } from './deps.ts';
 import type { Asked } from './question.ts';
@@ -32,7 +32,7 @@ export function doorOf(kind: DoorKind, methods: readonly string[]): Door {
         const credential = credentialOf(exchange.header('authorization'));
         const found = directory.find(kind, credential, filterOf(exchange));
         return 'status' in found
-          ? refuse(exchange, found)
+          ? replyRefusal(exchange, found)
           : { exchange, environment: found.environment, audience: kind, credential };
       },
     };
@@ -47,7 +47,7 @@ function enterByPath(methods: readonly string[]): Door['enter'] {
     const found = directory.find('client', credential, filterOf(plain));
     if ('status' in found) {
       // as the vendor's: of an environment that is not known it is not known either who may read of it
-      return refuse(new CorsExchange(plain, { 'access-control-allow-methods': methods.join(',') }), found);
+      return replyRefusal(new CorsExchange(plain, { 'access-control-allow-methods': methods.join(',') }), found);
     }
     const exchange = new CorsExchange(plain, termsOf(plain, found.environment.info, methods));
     return unlessOptions({ exchange, environment: found.environment, audience: 'client', credential });
@@ -62,7 +62,7 @@ function enterFdv2(methods: readonly string[]): Door['enter'] {
     const exchange = new CorsExchange(plain, termsOf(plain, info, methods, FDV2_HEADERS));
     // a preflight has no header of its own, so that the key may be one that is not seen here
     if (plain.method === 'OPTIONS') return replyOptions(exchange);
-    if ('status' in found) return refuse(exchange, found);
+    if ('status' in found) return replyRefusal(exchange, found);
     return { exchange, environment: found.environment, audience: found.audience, credential };
   };
 }
@@ -73,12 +73,6 @@ function unlessOptions(entered: Entered): Entered | undefined {
 
 function replyOptions(exchange: Exchange): undefined {
   replyEmpty(exchange, 200);
-  return undefined;
-}
-
-function refuse(exchange: Exchange, { status, text }: Extract<Found, { readonly status: number }>): undefined {
-  if (text === undefined) replyEmpty(exchange, status);
-  else replyText(exchange, status, text);
   return undefined;
 }
 

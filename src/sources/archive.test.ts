@@ -388,12 +388,19 @@ describe('an archive that is not whole is told of as a failure, and nothing of i
 
   it('bytes after the end of a gzip', async () => {
     const entries = environment();
-    writeFileSync(path, Buffer.concat([gzipSync(await tar([...entries, checksum(entries)])), Buffer.alloc(512)]));
+    writeFileSync(path, Buffer.concat([gzipSync(await tar([...entries, checksum(entries)])), Buffer.from('more')]));
     await open().start();
-    // zeros may pad a gzip file: Node 20's inflater stops at them, newer ones pass over them. What was verified is whole.
-    const passedOver = Number(process.versions.node.split('.')[0]) >= 22;
-    const failure = 'failed HG_ARCHIVE: Cannot read flags.tar.gz: it goes on after its end';
-    expect(listener.take()).toEqual([passedOver ? 'e1 v1: flags/a@1' : failure]);
+    expect(listener.take()).toEqual([
+      expect.stringMatching(/^failed HG_ARCHIVE: Cannot read flags.tar.gz: it (goes on after its end|is damaged)/),
+    ]);
+  });
+
+  // fails on Node 20, now and then, when the inflater is part of the pipeline
+  it.each([1, 512, 100_000])('no failure are %i zeros that pad a gzip', async (zeros) => {
+    const entries = environment();
+    writeFileSync(path, Buffer.concat([gzipSync(await tar([...entries, checksum(entries)])), Buffer.alloc(zeros)]));
+    await open().start();
+    expect(listener.take()).toEqual(['e1 v1: flags/a@1']);
   });
 
   it('a file that is missing', async () => {

@@ -1,4 +1,5 @@
 import type { FileHandle } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import { extract, type Extract } from 'tar-stream';
@@ -34,7 +35,6 @@ export interface TarFile {
 }
 
 const PIECE_BYTES = 64 * 1024;
-/** zlib leaves what follows the last member unread, which the flow takes for an abort, sooner or later. */
 const GOES_ON = 'it goes on after its end';
 
 /**
@@ -93,8 +93,25 @@ function flowInto(
   bound: (pieces: AsyncIterable<Buffer>) => AsyncGenerator<Buffer>,
 ): Promise<void> {
   const raw = handle.createReadStream({ start: 0, autoClose: false, highWaterMark: PIECE_BYTES });
-  if (!zipped) return pipeline(raw, bound, entries);
-  return pipeline(raw, createGunzip({ chunkSize: PIECE_BYTES }), bound, entries);
+  return pipeline(zipped ? inflated(raw) : raw, bound, entries);
+}
+
+/**
+ * What a gzip file holds. Zeros that pad it are passed over.
+ *
+ * The inflater stands outside the pipeline: Node 20's leaves padding unread, so its writable side never finishes, which a
+ * pipeline takes for an abort, or does not, as its timing has it.
+ */
+async function* inflated(raw: Readable): AsyncGenerator<Buffer> {
+  const inflater = createGunzip({ chunkSize: PIECE_BYTES });
+  raw.on('error', (error) => inflater.destroy(error));
+  raw.pipe(inflater);
+  try {
+    yield* inflater;
+  } finally {
+    raw.unpipe(inflater);
+    inflater.destroy();
+  }
 }
 
 async function* bounded(

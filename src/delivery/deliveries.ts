@@ -2,11 +2,20 @@ import { channel as diagnosticsChannel } from 'node:diagnostics_channel';
 import { type Clock, HeadgateError, systemClock, type Timer } from '../kernel/index.ts';
 import { bytesOf } from './channel.ts';
 import { ProgressDeadline } from './deadline.ts';
-import { type DeliverOptions, Delivery, type Outcome, type Report } from './delivery.ts';
+import { type DeliverOptions, Delivery, type DeliveryProgress, type Outcome, type Report } from './delivery.ts';
 import { FairTime } from './fair-time.ts';
 import { ReadyQueue } from './ready-queue.ts';
+import { slowestOf } from './slowest.ts';
 
-export type { DeliverOptions, HeldSlot, Outcome, Report, Source } from './delivery.ts';
+export type {
+  DeliverOptions,
+  DeliveryAbout,
+  DeliveryProgress,
+  HeldSlot,
+  Outcome,
+  Report,
+  Source,
+} from './delivery.ts';
 
 /** How deliveries are sent. */
 export interface DeliveriesOptions {
@@ -50,6 +59,11 @@ export interface DeliveriesStats {
   readonly bytes: number;
   /** How often a place was given up. */
   readonly parks: number;
+  /**
+   * What the deliveries in progress would hold, if each had a copy of its own: their sizes together. One whose size is not
+   * known beforehand counts with what it has sent.
+   */
+  readonly copiedBytes: number;
 }
 
 /** What a step costs the ration at least: tiny pieces cost calls, if not bytes. Bounds the writes of one turn to 256. */
@@ -106,6 +120,7 @@ export class Deliveries {
   #parks = 0;
   #started = 0;
   #bytes = 0;
+  #copiedBytes = 0;
   #closed = false;
 
   /** @throws HeadgateError `HG_OPTION` for a number that is not positive. */
@@ -139,7 +154,18 @@ export class Deliveries {
       ended: { ...this.#ended },
       bytes: this.#bytes,
       parks: this.#parks,
+      copiedBytes: this.#copiedBytes,
     };
+  }
+
+  /**
+   * Those in progress that were sent the fewest bytes a second, the slowest first. Left out are those that began within the
+   * last second, whose rate says nothing yet, and those of which nobody knows whom they are for.
+   *
+   * @param count - how many at most.
+   */
+  slowest(count: number): DeliveryProgress[] {
+    return slowestOf(this.#active, count, this.#clock.now());
   }
 
   /**
@@ -167,6 +193,7 @@ export class Deliveries {
     delivery.onTaken = (error) => this.#taken(delivery, error);
     this.#started++;
     this.#active.add(delivery);
+    this.#copiedBytes += delivery.copiedBytes;
     if (deadline !== undefined) this.#watched++;
     if (delivery.parking !== undefined) this.#parkable++;
     if (this.#closed) return this.#finish(delivery, 'shutdown');
@@ -263,6 +290,7 @@ export class Deliveries {
     this.#resize(delivery, nowMs - delivery.wroteAtMs);
     delivery.bytes += delivery.outstanding;
     this.#bytes += delivery.outstanding;
+    if (delivery.announcedBytes === undefined) this.#copiedBytes += delivery.outstanding;
     delivery.outstanding = 0;
     // the last byte needs no turn and no place: the next response on this connection may want the slot before either comes
     if (delivery.isWhole && !delivery.hasPieces) this.#step(delivery);
@@ -371,6 +399,7 @@ export class Deliveries {
     if (delivery.phase === 'over') return;
     delivery.phase = 'over';
     this.#active.delete(delivery);
+    this.#copiedBytes -= delivery.copiedBytes;
     if (delivery.deadline !== undefined) this.#watched--;
     if (delivery.parking !== undefined) this.#parkable--;
     if (this.#watched + this.#parkable === 0) {

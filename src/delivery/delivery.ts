@@ -41,6 +41,30 @@ export interface Source {
   next(bytesWanted?: number): readonly Uint8Array[] | Promise<readonly Uint8Array[] | undefined> | undefined;
 }
 
+/** Whom a delivery is for, as an operator calls it: never a key. */
+export interface DeliveryAbout {
+  readonly front: 'flags' | 'decisions';
+  /** The environment or the bouncer. */
+  readonly name: string;
+  readonly route: string;
+  /** Of the client. */
+  readonly address: string;
+}
+
+/** A delivery in progress, in numbers. */
+export interface DeliveryProgress extends DeliveryAbout {
+  /** Bytes that were taken. */
+  readonly bytes: number;
+  /** Of all that is sent; null while it is not known. */
+  readonly totalBytes: number | null;
+  /** Since its first byte could have been sent, in milliseconds. */
+  readonly ageMs: number;
+  /** Over its whole age. */
+  readonly bytesPerSecond: number;
+  /** Whether it has given up its place. */
+  readonly parked: boolean;
+}
+
 /** What a delivery needs. */
 export interface DeliverOptions {
   readonly channel: Channel;
@@ -55,6 +79,8 @@ export interface DeliverOptions {
   readonly parking?: () => boolean;
   /** Called once, at the moment it ends, after the slot was released. */
   readonly onEnd?: (report: Report) => void;
+  /** Whom it is for. Asked only when somebody looks at the deliveries in progress; without it, it is not among those. */
+  readonly about?: () => DeliveryAbout;
 }
 
 /**
@@ -70,7 +96,10 @@ export class Delivery {
   readonly slot: HeldSlot | undefined;
   readonly deadline: ProgressDeadline | undefined;
   readonly onEnd: ((report: Report) => void) | undefined;
+  readonly about: (() => DeliveryAbout) | undefined;
   readonly startedAtMs: number;
+  /** As it was announced at the start; undefined when it was not known then. */
+  readonly announcedBytes: number | undefined;
   parking: (() => boolean) | undefined;
   /** Undefined once it is over: an open stream must not keep the pages of its first copy. */
   source: Source | undefined;
@@ -103,6 +132,8 @@ export class Delivery {
     this.slot = options.slot;
     this.parking = options.slot === undefined ? undefined : options.parking;
     this.onEnd = options.onEnd;
+    this.about = options.about;
+    this.announcedBytes = options.source.bytes;
     this.deadline = deadline;
     this.startedAtMs = at.nowMs;
     this.writeBytes = at.writeBytes;
@@ -111,6 +142,11 @@ export class Delivery {
   /** Whether everything it announced was taken: who knows the length may leave at the last byte, before we say so. */
   get isWhole(): boolean {
     return this.source?.bytes !== undefined && this.bytes >= this.source.bytes;
+  }
+
+  /** What a copy of its own would take: all of it, or what was taken so far where nobody knows how much that is. */
+  get copiedBytes(): number {
+    return this.announcedBytes ?? this.bytes;
   }
 
   /** Whether pieces that were read are still to be written. */

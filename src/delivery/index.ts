@@ -6,6 +6,8 @@ export {
   type DeliveriesOptions,
   type DeliveriesStats,
   type DeliverOptions,
+  type DeliveryAbout,
+  type DeliveryProgress,
   type HeldSlot,
   type Outcome,
   type Report,

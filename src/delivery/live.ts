@@ -220,6 +220,18 @@ export class LiveGroup<T> {
     return values;
   }
 
+  /**
+   * Looks at each stream once: those that are being closed too.
+   *
+   * @param look - `missed`: how many blocks it has yet to be sent. What its socket holds back counts as one.
+   */
+  survey(look: (value: T, missed: number) => void): void {
+    const { next } = this.#log;
+    const visit = ({ cursor, isBehind, value }: Client<T>): void => look(value, next - cursor + Number(isBehind));
+    for (let client = this.#list.head; client !== undefined; client = client.next) visit(client);
+    for (const client of this.#leaving.keys()) visit(client);
+  }
+
   /** Ends one stream in good order: it gets what it misses first. Does nothing when it is not in the group. */
   close(channel: Channel): void {
     const client = this.#byChannel.get(channel);

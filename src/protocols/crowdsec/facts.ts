@@ -1,4 +1,4 @@
-import type { Exchange, Report } from '../../delivery/index.ts';
+import type { DeliveryAbout, Exchange, Report } from '../../delivery/index.ts';
 import { Fact } from '../../kernel/index.ts';
 import { agentOf } from './client.ts';
 import type { Bouncer } from './credentials.ts';
@@ -26,6 +26,11 @@ export function factOf(exchange: Exchange, { bouncer, address }: Who): BouncerFa
     route: exchange.path,
     remoteAddress: address,
   };
+}
+
+/** Whom a delivery is for, to whoever looks at those in progress. */
+export function aboutOf({ bouncer, route, remoteAddress }: BouncerFact): DeliveryAbout {
+  return { front: 'decisions', name: bouncer, route, address: remoteAddress };
 }
 
 /** A full copy or a large delta was refused, for want of a slot. */

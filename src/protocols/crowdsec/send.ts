@@ -2,7 +2,7 @@ import type { Slot } from '../../admission/index.ts';
 import type { Copy, CopyPayload } from '../../dataset/decisions/index.ts';
 import { acceptsGzip, type Exchange, type Report } from '../../delivery/index.ts';
 import type { FrontOptions } from './deps.ts';
-import { type BouncerFact, delivered } from './facts.ts';
+import { aboutOf, type BouncerFact, delivered } from './facts.ts';
 
 export type Encoding = 'identity' | 'gzip';
 
@@ -45,6 +45,7 @@ export async function sendCharged(
       source: payload,
       slot,
       guarded,
+      about: () => aboutOf(fact()),
       ...(capMs === undefined ? {} : { capMs }),
       ...(parking ? { parking: () => limiter.waiting + limiter.waitingOpen > 0 } : {}),
     });

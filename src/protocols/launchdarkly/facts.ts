@@ -1,6 +1,6 @@
 import { Fact } from '../../kernel/index.ts';
 import type { ClientInfo } from './client.ts';
-import type { Report } from '../../delivery/index.ts';
+import type { DeliveryAbout, Report } from '../../delivery/index.ts';
 
 /** Which client, for logs and traces. */
 export interface ClientFact {
@@ -22,6 +22,11 @@ export function factOf(
     sdk: client.quirks.sdk,
     remoteAddress: client.remoteAddress,
   };
+}
+
+/** Whom a delivery is for, to whoever looks at those in progress. */
+export function aboutOf({ environment, route, remoteAddress }: ClientFact): DeliveryAbout {
+  return { front: 'flags', name: environment, route, address: remoteAddress };
 }
 
 /** A full copy or a large catch-up was refused. */

@@ -1,7 +1,7 @@
 import type { Slot } from '../../admission/index.ts';
 import type { Channel, Report, Source } from '../../delivery/index.ts';
 import type { FrontOptions } from './deps.ts';
-import { type ClientFact, delivered } from './facts.ts';
+import { aboutOf, type ClientFact, delivered } from './facts.ts';
 
 /** One charged delivery. */
 export interface Charged {
@@ -23,6 +23,7 @@ export async function sendCharged(front: FrontOptions, charged: Charged): Promis
     source,
     slot,
     guarded,
+    about: () => aboutOf(fact()),
     ...(capMs === undefined ? {} : { capMs }),
     ...(parking ? { parking: () => limiter.waiting + limiter.waitingOpen > 0 } : {}),
   });

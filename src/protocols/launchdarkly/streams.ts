@@ -8,7 +8,7 @@ import { CompressedStream } from './compressed.ts';
 import { credentialOf } from './credentials.ts';
 import type { FrontOptions } from './deps.ts';
 import { type Environment, type Feed, groupOf, type StreamClient } from './environment.ts';
-import { type ClientFact, caughtUp, factOf, failed, steppedBack } from './facts.ts';
+import { aboutOf, type ClientFact, caughtUp, factOf, failed, steppedBack } from './facts.ts';
 import { untilData } from './first-data.ts';
 import { type Claim, claimOf, positionOf, type Start, startOf, unchanged, whileAhead } from './positions.ts';
 import { takesCatchUp } from './quirks.ts';
@@ -146,6 +146,7 @@ export class Streams {
         channel: client.channel,
         source: client.compressed?.compress(bytesSource(bytes)) ?? bytesSource(bytes),
         guarded: this.#front.guarded,
+        about: () => aboutOf(factOf(environment, route, opening.info)),
       });
       if (outcome === 'completed') await this.#follow(client, pin.snapshot.offset, pin.snapshot);
     });

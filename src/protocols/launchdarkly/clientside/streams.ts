@@ -1,10 +1,10 @@
 import type { Slot } from '../../../admission/index.ts';
 import { type CatchUp, parsePosition } from '../../../dataset/index.ts';
-import { Departure } from '../../../delivery/index.ts';
+import { type DeliveryAbout, Departure } from '../../../delivery/index.ts';
 import { admit } from '../admit.ts';
 import { CATCH_UP_BYTES_FREE } from '../catch-up.ts';
 import type { Evaluated } from '../evaluation/types.ts';
-import { type ClientFact, caughtUp, factOf, failed, steppedBack } from '../facts.ts';
+import { aboutOf, type ClientFact, caughtUp, factOf, failed, steppedBack } from '../facts.ts';
 import { untilData } from '../first-data.ts';
 import { positionOf, startOf, whileAhead } from '../positions.ts';
 import { replyBehind } from '../replies.ts';
@@ -251,7 +251,8 @@ export class ValueStreams {
     const { deliveries, guarded } = this.#options.front;
     if (!feeds.values.take(stream)) return false;
     const { channel } = stream;
-    const { outcome } = await deliveries.deliver({ channel, source: sourceOf(encoded), guarded });
+    const about = (): DeliveryAbout => aboutOf(factOfStream(stream));
+    const { outcome } = await deliveries.deliver({ channel, source: sourceOf(encoded), guarded, about });
     feeds.values.rest(stream);
     return outcome === 'completed';
   }

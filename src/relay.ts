@@ -198,7 +198,13 @@ async function assemble(options: RelayOptions): Promise<Parts> {
   const services: Service[] = [];
   const pinnedBytes = (): number => services.reduce((sum, service) => sum + service.pinnedBytes, 0);
   const limiter = makeLimiter(limits, clock, pinnedBytes);
-  const deliveries = new Deliveries({ clock, turnBytesMax: limits.turnBytesMax, ...deadlineOf(limits) });
+  const deliveries = new Deliveries({
+    clock,
+    turnBytesMax: limits.turnBytesMax,
+    // what may not be loaded for the mark is not loaded to ask for numbers either
+    askKernel: limits.lowWaterMarkBytes !== undefined,
+    ...deadlineOf(limits),
+  });
   const unkept = { version: VERSION, config, clock, log, limiter, deliveries };
   const store = await openStore(unkept);
   const shared = { ...unkept, store };

@@ -1,3 +1,5 @@
+import type { Socket } from 'node:net';
+
 /**
  * The bytes of one live event, in the two forms a transport may want. Both are shared by all clients: never change them.
  *
@@ -29,6 +31,8 @@ export type Transport = 'http1' | 'https1' | 'h2c' | 'h2';
  */
 export interface Channel {
   readonly transport: Transport;
+  /** The TCP socket below; undefined where none is known. Several channels of one HTTP/2 connection have one. */
+  readonly socket?: Socket | undefined;
   /** Nothing can be sent any more: the client is gone, the channel was killed, or the response is complete. */
   readonly dead: boolean;
   /**

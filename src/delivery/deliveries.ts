@@ -1,9 +1,11 @@
 import { channel as diagnosticsChannel } from 'node:diagnostics_channel';
+import type { Socket } from 'node:net';
 import { type Clock, HeadgateError, systemClock, type Timer } from '../kernel/index.ts';
 import { bytesOf } from './channel.ts';
 import { ProgressDeadline } from './deadline.ts';
 import { type DeliverOptions, Delivery, type DeliveryProgress, type Outcome, type Report } from './delivery.ts';
 import { FairTime } from './fair-time.ts';
+import { kernelHeldBytes } from './kernel-socket.ts';
 import { ReadyQueue } from './ready-queue.ts';
 import { slowestOf } from './slowest.ts';
 
@@ -22,6 +24,8 @@ export interface DeliveriesOptions {
   readonly clock?: Clock;
   /** Bytes that all deliveries together may write before the event loop turns. Default 1 MiB. */
   readonly turnBytesMax?: number;
+  /** Whether the kernel may be asked what it holds, which brings native code into the process. Default true. */
+  readonly askKernel?: boolean;
   /** How long they may take for it, encoding included. Default 8 ms. */
   readonly turnMsMax?: number;
   /** How many bytes one write has, about. Default 64 KiB: more costs memory under TLS, and hides progress. */
@@ -69,6 +73,9 @@ export interface DeliveriesStats {
 /** What a step costs the ration at least: tiny pieces cost calls, if not bytes. Bounds the writes of one turn to 256. */
 const STEP_BYTES_MIN = 4096;
 
+/** A system call takes a microsecond: so many are asked about in a millisecond. */
+const KERNEL_ASKED_MAX = 1000;
+
 /** A write whose callback comes within this was taken at once; a round through a busy loop takes as long. */
 const AT_ONCE_MS = 10;
 
@@ -94,6 +101,7 @@ export class Deliveries {
   readonly #time: FairTime;
   readonly #turnBytesMax: number;
   readonly #turnMsMax: number;
+  readonly #askKernel: boolean;
   readonly #writeBytes: number;
   readonly #writeBytesMax: number;
   readonly #sweepMs: number;
@@ -127,6 +135,7 @@ export class Deliveries {
   constructor(options: DeliveriesOptions = {}) {
     this.#clock = options.clock ?? systemClock;
     this.#turnBytesMax = positive('turnBytesMax', options.turnBytesMax ?? 1 << 20);
+    this.#askKernel = options.askKernel ?? true;
     this.#turnMsMax = positive('turnMsMax', options.turnMsMax ?? 8);
     this.#writeBytes = positive('writeBytes', options.writeBytes ?? 65_536);
     this.#writeBytesMax = positive('writeBytesMax', options.writeBytesMax ?? 4 * this.#writeBytes);
@@ -166,6 +175,28 @@ export class Deliveries {
    */
   slowest(count: number): DeliveryProgress[] {
     return slowestOf(this.#active, count, this.#clock.now());
+  }
+
+  /**
+   * Bytes that the kernel holds for deliveries in progress: handed over, and not acknowledged by the reader's kernel yet.
+   * Undefined where it cannot be asked. Of more than 1,000 deliveries it asks for 1,000, and answers in proportion.
+   */
+  kernelHeldBytes(): number | undefined {
+    if (!this.#askKernel) return undefined;
+    if (this.#active.size === 0) return 0;
+    const sockets = new Set<Socket>();
+    let asked = 0;
+    for (const { channel } of this.#active) {
+      if (asked === KERNEL_ASKED_MAX) break;
+      asked++;
+      if (channel.socket !== undefined) sockets.add(channel.socket);
+    }
+    let bytes: number | undefined;
+    for (const socket of sockets) {
+      const held = kernelHeldBytes(socket);
+      if (held !== undefined) bytes = (bytes ?? 0) + held;
+    }
+    return bytes === undefined ? undefined : Math.round((bytes * this.#active.size) / asked);
   }
 
   /**

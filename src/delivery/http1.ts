@@ -53,6 +53,10 @@ export class Http1Channel extends BaseChannel {
     if (res.closed || socket.destroyed) this.over(false);
   }
 
+  get socket(): Socket | undefined {
+    return this.#rawSockets.ofSocket(this.#socket);
+  }
+
   get dead(): boolean {
     return this.isKilled || this.isOver || this.#res.destroyed || this.#socket.destroyed;
   }

@@ -52,6 +52,10 @@ export class Http2Channel extends BaseChannel {
     if (stream.closed || stream.destroyed) this.over(false);
   }
 
+  get socket(): Socket | undefined {
+    return this.#session === undefined ? undefined : this.#rawSockets.ofSession(this.#session);
+  }
+
   get dead(): boolean {
     const stream = this.#stream;
     return this.isKilled || this.isOver || stream.destroyed || stream.closed || stream.aborted;

@@ -1,5 +1,17 @@
 import type { LimiterStats } from '../admission/index.ts';
 import type { DeliveriesStats } from '../delivery/index.ts';
+import type { Lags } from '../kernel/index.ts';
+
+/** How many clients miss how much. */
+export type Behind = Readonly<Pick<Lags, 'current' | 'few' | 'many'>>;
+
+/** Open streams of one SDK. */
+export interface StreamCount {
+  /** Whose credential came: a server's, a phone's, or the public one of browsers. */
+  readonly audience: 'server' | 'mobile' | 'client';
+  readonly sdk: string;
+  readonly count: number;
+}
 
 /** An environment in numbers. */
 export interface EnvironmentFigures {
@@ -9,8 +21,14 @@ export interface EnvironmentFigures {
   readonly items: number;
   /** Since data last came from its source, in milliseconds; undefined before the first. */
   readonly ageMs: number | undefined;
+  /** Of the data as they are now, as clients are given it; undefined before the first. */
+  readonly position: string | undefined;
+  /** Bytes of a full copy, before compression, as it was last sent; undefined before the first. */
+  readonly bytes: number | undefined;
   /** Open streams, by SDK. */
-  readonly streams: ReadonlyMap<string, number>;
+  readonly streams: readonly StreamCount[];
+  /** The same streams, by how many changes they have yet to be sent. */
+  readonly behind: Behind;
   /** Whether `/status` calls it connected. */
   readonly connected: boolean;
   /** How it is with its source and its database: VALID, INITIALIZING, INTERRUPTED or OFF. */
@@ -75,6 +93,10 @@ export interface DecisionFigures {
   readonly tombstones: number;
   readonly bytes: number;
   readonly offset: number;
+  /** Bouncers, by address and filter, of which it is known where they stand. */
+  readonly cursors: number;
+  /** The same, by how many changes they have yet to ask for. */
+  readonly behind: Behind;
   readonly counts: readonly { readonly origin: string; readonly type: string; readonly count: number }[];
   readonly sources: readonly SourceFigures[];
 }
@@ -86,6 +108,8 @@ export interface Figures {
   readonly slotsMax: number;
   readonly pinnedBytesMax: number;
   readonly deliveries: DeliveriesStats;
+  /** Bytes that the kernel holds for deliveries in progress; undefined where it cannot be asked. */
+  readonly kernelHeldBytes: number | undefined;
   readonly activeRequests: number;
   readonly environments: readonly EnvironmentFigures[];
   /** Absent: this relay serves no flags. */

@@ -1,6 +1,6 @@
 import { caughtUp, delivered, failed, lost, refused, requested, steppedBack } from '../protocols/launchdarkly/index.ts';
 import { FLAGS, RELAY_8, RELAY_9 } from './catalog.ts';
-import type { EnvironmentFigures } from './figures.ts';
+import type { EnvironmentFigures, StreamCount } from './figures.ts';
 import { BoundByName, type Collected, type NumberSeries, observed, OTHER, type Registry } from './instruments.ts';
 import type { SharedMetrics } from './metrics-shared.ts';
 
@@ -177,10 +177,9 @@ export function* environmentMetrics(
       const number = value(environment);
       return number === undefined ? [] : [[[environment.name], number] as [string[], number]];
     });
-  const sum = (numbers: Iterable<number>): number => [...numbers].reduce((total, number) => total + number, 0);
   yield observed(
     FLAGS.streams,
-    each(({ streams }) => sum(streams.values())),
+    each(({ streams }) => streams.reduce((total, { count }) => total + count, 0)),
   );
   yield observed(
     FLAGS.items,
@@ -202,14 +201,26 @@ export function* environmentMetrics(
   yield observed(
     { ...RELAY_8.connections, name: `${prefix}_${RELAY_8.connections.name}` },
     shown.flatMap(({ name, streams }) =>
-      bounded(streams).map(([sdk, count]) => [[name, 'server', sdk], count] as const),
+      bounded(streams).map(([category, sdk, count]) => [[name, category, sdk], count] as const),
     ),
   );
 }
 
-/** SDKs name themselves: those beyond the bound are summed. */
-function bounded(streams: ReadonlyMap<string, number>): [sdk: string, count: number][] {
-  const all = [...streams].toSorted(([, left], [, right]) => right - left);
-  const rest = all.slice(SDKS_MAX).reduce((sum, [, count]) => sum + count, 0);
-  return [...all.slice(0, SDKS_MAX), ...(rest > 0 ? [[OTHER, rest] satisfies [string, number]] : [])];
+/** Whose streams they are, in the words of version 8. */
+const CATEGORIES = { server: 'server', mobile: 'mobile', client: 'browser' } as const;
+
+/** SDKs name themselves: those beyond the bound are summed, by category. */
+function bounded(streams: readonly StreamCount[]): [category: string, sdk: string, count: number][] {
+  const all = streams.toSorted((left, right) => right.count - left.count);
+  const rest = new Map<string, number>();
+  for (const { audience, count } of all.slice(SDKS_MAX)) {
+    const category = CATEGORIES[audience];
+    rest.set(category, (rest.get(category) ?? 0) + count);
+  }
+  return [
+    ...all
+      .slice(0, SDKS_MAX)
+      .map(({ audience, sdk, count }) => [CATEGORIES[audience], sdk, count] as [string, string, number]),
+    ...Array.from(rest, ([category, count]) => [category, OTHER, count] as [string, string, number]),
+  ];
 }

@@ -21,6 +21,8 @@ const DECISION_FIGURES = {
   tombstones: 2,
   bytes: 3000,
   offset: 9,
+  cursors: 6,
+  behind: { current: 1, few: 2, many: 3 },
   counts: [{ origin: 'CAPI', type: 'ban', count: 12 }],
   sources: [
     { name: 'lapi', up: true, ageMs: 1500, decisions: 12 },
@@ -63,6 +65,7 @@ function figures(): Figures {
     slotsMax: 4,
     pinnedBytesMax: 1e6,
     deliveries: new Deliveries().stats(),
+    kernelHeldBytes: 65_536,
     activeRequests: 7,
     environments: [
       {
@@ -70,7 +73,13 @@ function figures(): Figures {
         ready: true,
         items: 5,
         ageMs: 2000,
-        streams: new Map([['GoClient', 3]]),
+        streams: [
+          { audience: 'server', sdk: 'GoClient', count: 3 },
+          { audience: 'client', sdk: 'JSClient', count: 2 },
+        ],
+        behind: { current: 3, few: 1, many: 1 },
+        position: 'digest.7.all',
+        bytes: 9000,
         connected: true,
         connection: 'VALID',
         dataStore: 'VALID',
@@ -81,7 +90,10 @@ function figures(): Figures {
         ready: false,
         items: 0,
         ageMs: undefined,
-        streams: new Map(),
+        streams: [],
+        behind: { current: 0, few: 0, many: 2 },
+        position: undefined,
+        bytes: undefined,
         connected: false,
         connection: 'INITIALIZING',
         dataStore: 'VALID',
@@ -204,6 +216,7 @@ describe('metrics', () => {
     });
     expect(valuesOf(prefixed, 'relay_connections')).toEqual({
       'env="Shop Production",platformCategory="server",userAgent="GoClient"': 3,
+      'env="Shop Production",platformCategory="browser",userAgent="JSClient"': 2,
     });
   });
 

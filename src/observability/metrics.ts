@@ -6,8 +6,8 @@ import { decisionMetrics, measureDecisions } from './metrics-decisions.ts';
 import { environmentMetrics, measureFlags } from './metrics-flags.ts';
 import { flagMetrics } from './metrics-relay.ts';
 import { measureHttp } from './metrics-http.ts';
-import { ProcessMetrics } from './metrics-process.ts';
-import { SharedMetrics } from './metrics-shared.ts';
+import { type LoopDelay, ProcessMetrics } from './metrics-process.ts';
+import { SharedMetrics, type Totals } from './metrics-shared.ts';
 import { prometheusText } from './prometheus.ts';
 
 /** What is measured. */
@@ -30,6 +30,9 @@ export interface Metrics {
   /** In Prometheus' text format, as of now. */
   text(): string;
   collect(): Iterable<Collected>;
+  /** What was answered so far, over all series: of the same numbers. */
+  totals(): Totals;
+  loopDelay(): LoopDelay;
   close(): void;
 }
 
@@ -44,8 +47,8 @@ export interface Metrics {
  * const limiter = new Limiter({ name: 'copies', maxConcurrent: 8, maxQueued: 0, waitMsMax: 1000 });
  * const deliveries = new Deliveries();
  * const figures = () => ({
- *   admission: limiter.stats(), slotsMax: 8, pinnedBytesMax: Infinity, deliveries: deliveries.stats(), activeRequests: 0,
- *   environments: [],
+ *   admission: limiter.stats(), slotsMax: 8, pinnedBytesMax: Infinity, deliveries: deliveries.stats(),
+ *   kernelHeldBytes: deliveries.kernelHeldBytes(), activeRequests: 0, environments: [],
  * });
  * const metrics = openMetrics({ clock: systemClock, version: '1.0.0', figures, flags: true, decisions: false });
  * limiter.tryAcquire();
@@ -77,6 +80,8 @@ export function openMetrics(options: MetricsOptions): Metrics {
   return {
     text: () => prometheusText(registry.collect()),
     collect: () => registry.collect(),
+    totals: () => shared.totals(),
+    loopDelay: () => ownProcess.loopDelay(),
     close() {
       for (const stop of stops) stop();
       ownProcess.close();

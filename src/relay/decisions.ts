@@ -97,7 +97,9 @@ export class DecisionsService implements Service {
       const { name, state, ageMs, decisions } = source.status();
       return { name, up: state === 'current', ageMs, decisions };
     });
-    return { decisions: { tombstones, bytes, offset, counts: this.#ledger.counts(), sources } };
+    return {
+      decisions: { tombstones, bytes, offset, ...this.#front.survey(), counts: this.#ledger.counts(), sources },
+    };
   }
 
   async start(): Promise<boolean> {

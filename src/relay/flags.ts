@@ -1,6 +1,7 @@
 import { type EnvironmentConfig, maskKey } from '../config/index.ts';
 import type { EventForwarder, EventStats } from '../events/index.ts';
-import type { EnvironmentFigures, FlagFigures } from '../observability/index.ts';
+import { Lags } from '../kernel/index.ts';
+import type { EnvironmentFigures, FlagFigures, StreamCount } from '../observability/index.ts';
 import { Outbound } from '../outbound/index.ts';
 import {
   type Environment,
@@ -260,14 +261,30 @@ function figuresOf(
   return {
     name: labels.get(info.name) ?? info.name,
     ready: data.ready,
+    position: environment.position,
+    bytes: environment.fullBytes,
     items: data.snapshot().count,
     ageMs: loadedMs === undefined ? undefined : Date.now() - loadedMs,
-    streams: environment.streamsBySdk(),
+    ...streamsOf(environment),
     connected,
     connection: connection?.state ?? (data.ready ? 'VALID' : 'INITIALIZING'),
     dataStore: dataStore?.state ?? 'VALID',
     hasExpiringKey: info.sdkKeys.some(({ expiresMs }) => expiresMs !== undefined && expiresMs > Date.now()),
   };
+}
+
+/** Streams by audience and SDK, and by how far they are behind: in one look at each. */
+function streamsOf(environment: Environment): Pick<EnvironmentFigures, 'streams' | 'behind'> {
+  const behind = new Lags();
+  const counts = new Map<string, { -readonly [Key in keyof StreamCount]: StreamCount[Key] }>();
+  environment.survey(({ audience, info: { quirks } }, missed) => {
+    behind.add(missed);
+    const key = `${audience} ${quirks.sdk}`;
+    const known = counts.get(key);
+    if (known === undefined) counts.set(key, { audience, sdk: quirks.sdk, count: 1 });
+    else known.count++;
+  });
+  return { streams: [...counts.values()], behind };
 }
 
 /** Events by what their environments are called; they are counted by ID. */

@@ -126,6 +126,7 @@ function figuresOf({ config, limiter, deliveries, services, activeRequests }: Te
     slotsMax: config.limits.slots,
     pinnedBytesMax: config.limits.pinnedBytesMax,
     deliveries: deliveries.stats(),
+    kernelHeldBytes: deliveries.kernelHeldBytes(),
     activeRequests: activeRequests(),
     environments: parts.flatMap((part) => part.environments ?? []),
     ...(flags === undefined ? {} : { flags }),

@@ -1,4 +1,5 @@
 import type { Exchange } from '../../delivery/index.ts';
+import type { Lags } from '../../kernel/index.ts';
 import { Callers } from './callers.ts';
 import { agentOf, Origins, type Origin } from './client.ts';
 import { type Bouncer, certifiedOf } from './credentials.ts';
@@ -126,6 +127,11 @@ export class DecisionsFront {
   /** What `/status` says of it. */
   status(): FrontStatus {
     return statusOf(this.#options, this.#keys, this.#cursors);
+  }
+
+  /** How many bouncers are known, and how far behind the ledger they are. Looks at each. */
+  survey(): { readonly cursors: number; readonly behind: Lags } {
+    return { cursors: this.#cursors.size, behind: this.#cursors.lags(this.#options.ledger) };
   }
 
   /** Takes over the keys that are configured from here on. Keys that an upstream vouches for stay. */

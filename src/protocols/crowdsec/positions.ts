@@ -1,4 +1,4 @@
-import type { Clock, Timer } from '../../kernel/index.ts';
+import { type Clock, Lags, type Timer } from '../../kernel/index.ts';
 import type { Caller } from './callers.ts';
 import { Cursor } from './cursor.ts';
 import type { SmallStore } from './deps.ts';
@@ -69,6 +69,19 @@ export class Cursors {
 
   get size(): number {
     return this.#size;
+  }
+
+  /** How far behind each is. What the ledger cannot answer with a delta misses all there is. */
+  lags({ offset, reach }: { readonly offset: number; readonly reach: number }): Lags {
+    const lags = new Lags();
+    for (const cursors of this.#byKey.values()) {
+      for (const { cursor } of cursors.values()) {
+        const at = cursor.oldest;
+        const isKnown = at !== undefined && at >= reach && at <= offset;
+        lags.add(isKnown ? offset - at : Number.POSITIVE_INFINITY);
+      }
+    }
+    return lags;
   }
 
   /** Where a request is answered from; undefined: it needs everything. */

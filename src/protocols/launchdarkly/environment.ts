@@ -1,4 +1,11 @@
-import { DataSet, type Item, type KeptData, type Outcome, type PendingWrite } from '../../dataset/index.ts';
+import {
+  DataSet,
+  formatPosition,
+  type Item,
+  type KeptData,
+  type Outcome,
+  type PendingWrite,
+} from '../../dataset/index.ts';
 import {
   type Block,
   blockOf,
@@ -15,6 +22,7 @@ import { CATCH_UP_BYTES_FREE } from './catch-up.ts';
 import type { ClientInfo } from './client.ts';
 import { type CompressedStream, compressedBlock } from './compressed.ts';
 import type { EnvironmentInfo } from './credentials.ts';
+import type { Audience } from './directory.ts';
 import { factOf, lost } from './facts.ts';
 import { type DigestOrder, positionOf } from './positions.ts';
 import type { BigSegmentsState, ConnectionState, DataStoreState } from './states.ts';
@@ -76,10 +84,13 @@ export interface FollowUp {
   readonly catchUp: (client: StreamClient, offset: number) => void;
 }
 
+/** Is told of each stream once. `missed`: how many changes it has yet to be sent; Infinity: all there is. */
+export type Survey = (stream: { readonly audience: Audience; readonly info: ClientInfo }, missed: number) => void;
+
 /** Streams that follow an environment in a way of their own, and are over when it is. */
 export interface Followers {
-  /** Those that are open. */
-  streams(): Iterable<Pick<StreamClient, 'info'>>;
+  /** Tells of those that are open. */
+  survey(look: Survey): void;
   /** The environment is over. */
   close(): void;
 }
@@ -123,6 +134,7 @@ export class Environment {
   readonly #followers = new Set<Followers>();
   /** Offset of the latest break in the log: whoever holds data from before it needs a full copy. */
   #brokenAt = 0;
+  #fullBytes: number | undefined;
   readonly #clock: Clock;
   readonly #follow: FollowUp;
   readonly #unsubscribe: () => void;
@@ -235,15 +247,32 @@ export class Environment {
     return this.#groups().reduce((sum, { size }) => sum + size, 0);
   }
 
-  /** How many streams are open, those of followers included, by the name of their SDK. Looks at each. */
-  streamsBySdk(): Map<string, number> {
-    const counts = new Map<string, number>();
-    const count = (streams: Iterable<Pick<StreamClient, 'info'>>): void => {
-      for (const { info } of streams) counts.set(info.quirks.sdk, (counts.get(info.quirks.sdk) ?? 0) + 1);
-    };
-    for (const group of this.#groups()) count(group.values());
-    for (const followers of this.#followers) count(followers.streams());
-    return counts;
+  /** Tells of every open stream, those of followers included. One that waits for a copy has nothing that counts. */
+  survey(look: Survey): void {
+    for (const { identity, gzip } of [this.all, this.flags, this.objects]) {
+      for (const group of [identity, gzip])
+        group.survey(({ info }, missed) => look({ audience: 'server', info }, missed));
+    }
+    for (const group of [this.waiting, this.waitingCompressed]) {
+      group.survey(({ info }) => look({ audience: 'server', info }, Number.POSITIVE_INFINITY));
+    }
+    for (const followers of this.#followers) followers.survey(look);
+  }
+
+  /** Bytes of a full copy before compression, as it was last sent on a stream; undefined: none was. */
+  get fullBytes(): number | undefined {
+    const snapshot = this.data.snapshot();
+    for (const { view } of [this.objects, this.all]) {
+      const bytes = snapshot.knownByteLength(view.full(positionOf(snapshot, view.name)));
+      // a changed page has a length again when somebody is sent it
+      if (bytes !== undefined) return (this.#fullBytes = bytes);
+    }
+    return this.#fullBytes;
+  }
+
+  /** What stands for the data as they are now; undefined: there are none yet. */
+  get position(): string | undefined {
+    return this.data.ready ? formatPosition(positionOf(this.data.snapshot(), this.all.view.name)) : undefined;
   }
 
   /** Stops following the data and closes every stream. */

@@ -173,7 +173,7 @@ export class ClientSide {
     const feeds = new ClientFeeds(environment, this.#options, (stream) => this.#streams.follow(feeds, stream));
     this.#feeds.set(environment, feeds);
     environment.accompany({
-      streams: () => feeds.streams(),
+      survey: (look) => feeds.survey(look),
       close: () => {
         this.#feeds.delete(environment);
         feeds.close();

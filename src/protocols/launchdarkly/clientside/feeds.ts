@@ -1,5 +1,5 @@
 import type { Audience } from '../directory.ts';
-import type { Environment } from '../environment.ts';
+import type { Environment, Survey } from '../environment.ts';
 import type { Evaluated } from '../evaluation/types.ts';
 import type { ClientSideOptions } from './deps.ts';
 import { FingerprintIndex } from './fingerprints.ts';
@@ -63,6 +63,15 @@ export class ClientFeeds {
 
   streams(): OpenStream[] {
     return [...this.pings.streams(), ...this.values.streams()];
+  }
+
+  /** Tells of each open stream, and how many changes it has yet to be told of. */
+  survey(look: Survey): void {
+    this.pings.survey(look);
+    const { next } = this.environment.data.log;
+    // one that was sent nothing yet misses all there is
+    for (const stream of this.values.streams())
+      look(stream, stream.cursor < 0 ? Number.POSITIVE_INFINITY : next - stream.cursor);
   }
 
   of(audience: Audience): AudienceState {

@@ -1,6 +1,7 @@
 import { type Block, type Channel, blockOf, LiveGroup, type LiveLog } from '../../../delivery/index.ts';
 import type { Timer } from '../../../kernel/index.ts';
 import type { FrontOptions } from '../deps.ts';
+import type { Survey } from '../environment.ts';
 import type { OpenStream } from './open-stream.ts';
 
 /** As the vendor's relay writes it: one space as data. Browsers need some data, or no event is told to the page. */
@@ -73,6 +74,12 @@ export class PingFeed {
         });
       }
     }
+  }
+
+  survey(look: Survey): void {
+    // a ping that is put off is missed by all of its part
+    for (const { group, timer } of this.#parts)
+      group.survey((stream, missed) => look(stream, missed + Number(timer !== undefined)));
   }
 
   streams(): OpenStream[] {

@@ -2,6 +2,8 @@
 export const DEMO_SDK_KEY = 'sdk-demo';
 export const DEMO_MOBILE_KEY = 'mob-demo';
 export const DEMO_ENV_ID = 'demo';
+/** The key of the demo's bouncers. */
+export const DEMO_BOUNCER_KEY = 'bouncer-demo';
 
 const SALT = 'demo';
 
@@ -27,6 +29,17 @@ export const DEMO_DATA: object = {
     },
   },
 };
+
+/** An address of {@link DEMO_DECISIONS}, to ask about. */
+export const DEMO_BANNED = '192.0.2.7';
+
+/** A few decisions as `cscli decisions import` takes them, on addresses that are kept free for documentation. */
+export const DEMO_DECISIONS: string = `value,type,reason
+${DEMO_BANNED},ban,too many logins
+192.0.2.201,captcha,fast crawler
+198.51.100.0/24,ban,a network of scanners
+2001:db8:7::/48,ban,a network of scanners
+`;
 
 function booleanFlag(key: string, on: boolean, rollout: { variations: readonly [number, number] } | undefined): object {
   const fallthrough =

@@ -1,30 +1,62 @@
+import { createHash } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Config, defaultConfig, machineMemory } from '../config/index.ts';
 import { probeLowWater } from '../delivery/index.ts';
 import { systemClock } from '../kernel/index.ts';
-import { openLog } from '../relay.ts';
-import { DEMO_DATA, DEMO_ENV_ID, DEMO_MOBILE_KEY, DEMO_SDK_KEY } from './demo-data.ts';
+import { openLog, type Relay } from '../relay.ts';
+import {
+  DEMO_BANNED,
+  DEMO_BOUNCER_KEY,
+  DEMO_DATA,
+  DEMO_DECISIONS,
+  DEMO_ENV_ID,
+  DEMO_MOBILE_KEY,
+  DEMO_SDK_KEY,
+} from './demo-data.ts';
 import { run } from './serve.ts';
 
-/** How often the demo's file is looked at: an edit should be seen to arrive. */
+/** How often the demo's files are looked at: an edit should be seen to arrive. */
 const INTERVAL_MS = 200;
 
-/** `headgate demo`: sample flags in a file of their own, protective limits, and what to try. Answers the exit code. */
-export async function demo(options: { port: string; exitAfter?: string }): Promise<number> {
-  const port = Number(options.port);
-  if (!Number.isInteger(port) || port < 0 || port > 65_535) {
-    process.stderr.write(`Cannot start the demo: --port must be a number from 0 to 65535, got ${options.port}\n`);
+/** How long a ban outlasts the demo at most. */
+const BAN_MS = 3_600_000;
+
+/** The files that the demo serves, to be edited. */
+interface Files {
+  readonly flags: string;
+  readonly decisions: string;
+}
+
+/** Where the demo listens. */
+interface Ports {
+  readonly port: number;
+  readonly adminPort: number;
+}
+
+/**
+ * `headgate demo`: sample flags and decisions in files of their own, protective limits, and what to try. Answers the exit
+ * code.
+ */
+export async function demo(options: { port: string; adminPort: string; exitAfter?: string }): Promise<number> {
+  const ports = { port: Number(options.port), adminPort: Number(options.adminPort) };
+  for (const [name, port, text] of [
+    ['--port', ports.port, options.port],
+    ['--admin-port', ports.adminPort, options.adminPort],
+  ] as const) {
+    if (Number.isInteger(port) && port >= 0 && port <= 65_535) continue;
+    process.stderr.write(`Cannot start the demo: ${name} must be a number from 0 to 65535, got ${text}\n`);
     return 2;
   }
   const folder = await mkdtemp(join(tmpdir(), 'headgate-demo-'));
-  const file = join(folder, 'flags.json');
-  await writeFile(file, `${JSON.stringify(DEMO_DATA, undefined, 2)}\n`);
+  const files = { flags: join(folder, 'flags.json'), decisions: join(folder, 'bans.csv') };
+  await writeFile(files.flags, `${JSON.stringify(DEMO_DATA, undefined, 2)}\n`);
+  await writeFile(files.decisions, DEMO_DECISIONS);
   const log = openLog({ level: 'info', clock: systemClock });
   try {
-    return await run(await demoConfig(port, file), log, (relay) => {
-      process.stdout.write(whatToTry(relay.port, file));
+    return await run(await demoConfig(ports, files), log, (relay) => {
+      process.stdout.write(whatToTry(relay, files));
       if (options.exitAfter !== undefined)
         setTimeout(() => process.kill(process.pid, 'SIGTERM'), Number(options.exitAfter));
     });
@@ -33,13 +65,13 @@ export async function demo(options: { port: string; exitAfter?: string }): Promi
   }
 }
 
-async function demoConfig(port: number, file: string): Promise<Config> {
+async function demoConfig({ port, adminPort }: Ports, files: Files): Promise<Config> {
   const machine = { memoryLimitBytes: machineMemory().memoryLimitBytes, lowWater: await probeLowWater() };
   const config = defaultConfig(machine);
-  const source = {
+  const flags = {
     type: 'file',
     name: 'demo',
-    paths: [file],
+    paths: [files.flags],
     intervalMs: INTERVAL_MS,
     sdkKey: DEMO_SDK_KEY,
     mobileKey: DEMO_MOBILE_KEY,
@@ -50,27 +82,51 @@ async function demoConfig(port: number, file: string): Promise<Config> {
     allowedOrigins: [],
     allowedHeaders: [],
   } as const;
+  const decisions = {
+    type: 'file',
+    name: 'demo',
+    paths: [files.decisions],
+    intervalMs: INTERVAL_MS,
+    durationMs: BAN_MS,
+    origin: 'demo',
+    scenario: 'manual',
+    decisionType: 'ban',
+  } as const;
+  const key = { name: 'demo', sha512: createHash('sha512').update(DEMO_BOUNCER_KEY).digest('hex') };
   return {
     ...config,
     server: { ...config.server, port, host: '127.0.0.1', drainDelayMs: 0, graceMs: 1000 },
-    flags: { ...config.flags, sources: [source] },
+    admin: { ...config.admin, host: '127.0.0.1', port: adminPort },
+    flags: { ...config.flags, sources: [flags] },
+    decisions: { ...config.decisions, enabled: true, sources: [decisions], keys: [key] },
   };
 }
 
-function whatToTry(port: number, file: string): string {
+function whatToTry({ port, adminPort }: Relay, files: Files): string {
   const url = `http://127.0.0.1:${port}`;
   const context = Buffer.from('{"kind":"user","key":"ada"}').toString('base64url');
+  const page =
+    adminPort === undefined
+      ? 'The dashboard is not open, for the reason that the log gives. --admin-port 0 takes any free port.'
+      : `Watch it:                        http://127.0.0.1:${adminPort}/`;
   return `
-Headgate serves three flags on ${url}. Try, in another terminal:
+Headgate serves three flags and four decisions on ${url}. Try, in another terminal:
 
   a server SDK's stream (FDv1):  curl -N -H 'Authorization: ${DEMO_SDK_KEY}' ${url}/all
   the same in FDv2:              curl -N -H 'Authorization: ${DEMO_SDK_KEY}' ${url}/sdk/stream
   one flag, as PHP asks:         curl -H 'Authorization: ${DEMO_SDK_KEY}' ${url}/sdk/flags/dark-mode
   flags for one browser:         curl ${url}/sdk/evalx/${DEMO_ENV_ID}/contexts/${context}
+  all that a bouncer is told:    curl -H 'X-Api-Key: ${DEMO_BOUNCER_KEY}' '${url}/v1/decisions/stream?startup=true'
+  and then what changed:         curl -H 'X-Api-Key: ${DEMO_BOUNCER_KEY}' ${url}/v1/decisions/stream
+  decisions on one address:      curl -H 'X-Api-Key: ${DEMO_BOUNCER_KEY}' '${url}/v1/decisions?ip=${DEMO_BANNED}'
   what it serves:                curl ${url}/status
 
-Edit ${file}
-and save it: the change arrives on both streams, and nothing else is sent. Ctrl-C stops.
+${page}
+
+Edit a file and save it; the change arrives, and nothing else is sent. Ctrl-C stops.
+
+  flags:      ${files.flags}
+  decisions:  ${files.decisions}
 
 `;
 }

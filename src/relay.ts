@@ -112,6 +112,7 @@ export class Relay {
   async #stop(): Promise<void> {
     const { drainDelayMs, graceMs } = this.#config.server;
     for (const service of this.#services) service.leave();
+    this.#telemetry.leave();
     this.#log.info({ drainDelayMs, graceMs, streams: this.#streams() }, 'stopping: not ready from now on');
     if (this.port !== 0) await setTimeoutAsync(drainDelayMs);
     this.#log.info({ streams: this.#streams(), deliveries: this.#deliveries.active }, 'draining');

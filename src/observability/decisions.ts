@@ -1,4 +1,3 @@
-import type { Logger } from 'pino';
 import type { Clock } from '../kernel/index.ts';
 import {
   answered,
@@ -12,9 +11,8 @@ import {
   refused,
   unavailable,
 } from '../protocols/crowdsec/index.ts';
+import type { Lines } from './lines.ts';
 import { Repeated } from './repeated.ts';
-
-type Lines = Pick<Logger, 'debug' | 'info' | 'warn' | 'error' | 'isLevelEnabled'>;
 
 const SHARED = 'two bouncers with one key and one address share a cursor; give each a key of its own';
 
@@ -57,7 +55,7 @@ export function logDecisions(logger: Lines, clock: Clock): () => void {
       warn.add(`not forwarded/${fact.route}`, { what: 'not passed on to the upstream', ...fact, ...cause });
     }),
     // by far the most frequent fact: not even made when nobody reads it
-    ...(logger.isLevelEnabled('debug') ? [answered.listen((fact) => logger.debug(fact, 'answered'))] : []),
+    ...(logger.isDebugging ? [answered.listen((fact) => logger.debug(fact, 'answered'))] : []),
   ];
   return () => {
     for (const stop of stops) stop();

@@ -2,8 +2,10 @@ import pino from 'pino';
 import type { Clock } from '../kernel/index.ts';
 import { caughtUp, delivered, failed, lost, refused } from '../protocols/launchdarkly/index.ts';
 import { logDecisions } from './decisions.ts';
+import { linesOf } from './lines.ts';
 import { prettyInto } from './pretty.ts';
 import { Repeated } from './repeated.ts';
+import { Trouble, type TroubleLine } from './trouble.ts';
 
 /** The log of a process. */
 export interface Log {
@@ -11,6 +13,8 @@ export interface Log {
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;
   error(fields: object, message: string): void;
+  /** What it warned of last, whatever its level: summed, newest first. */
+  trouble(): readonly TroubleLine[];
   /** Writes what is held back and stops listening. */
   close(): void;
 }
@@ -41,7 +45,8 @@ export interface LogOptions {
 export function openLog(options: LogOptions): Log {
   const settings = { level: options.level === 'none' ? 'silent' : options.level, base: null };
   const destination = options.destination ?? pino.destination(1);
-  const logger = pino(settings, options.format === 'pretty' ? prettyInto(destination) : destination);
+  const trouble = new Trouble(Date.now);
+  const logger = linesOf(pino(settings, options.format === 'pretty' ? prettyInto(destination) : destination), trouble);
   const repeatedWarn = new Repeated((fields) => logger.warn(fields, String(fields['what'])), options.clock);
   const stops = [
     refused.listen(({ environment, route, sdk, remoteAddress, reason, early, waitedMs, retryAfterSeconds }) => {
@@ -67,7 +72,7 @@ export function openLog(options: LogOptions): Log {
     }),
     failed.listen(({ error, ...fields }) => logger.error({ ...fields, err: error }, 'stream reset: a fault of ours')),
     // by far the most frequent fact: not even made when nobody reads it
-    ...(logger.isLevelEnabled('debug') ? [caughtUp.listen((fact) => logger.debug(fact, 'caught up'))] : []),
+    ...(logger.isDebugging ? [caughtUp.listen((fact) => logger.debug(fact, 'caught up'))] : []),
     lost.listen((fact) =>
       repeatedWarn.add(`lost/${fact.environment}/${fact.route}`, { what: 'stream fell off the log', ...fact }),
     ),
@@ -78,6 +83,7 @@ export function openLog(options: LogOptions): Log {
     info: (fields, message) => logger.info(fields, message),
     warn: (fields, message) => logger.warn(fields, message),
     error: (fields, message) => logger.error(fields, message),
+    trouble: () => trouble.lines(),
     close() {
       for (const stop of stops) stop();
       repeatedWarn.flush();

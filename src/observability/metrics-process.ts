@@ -14,6 +14,13 @@ const QUANTILES = [
 
 type Delays = readonly (readonly [values: readonly string[], seconds: number])[];
 
+/** How late the event loop was, in milliseconds. */
+export interface LoopDelay {
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly maxMs: number;
+}
+
 /** The process itself: memory, CPU time, and how late its event loop is. */
 export class ProcessMetrics {
   readonly #clock: Clock;
@@ -33,7 +40,7 @@ export class ProcessMetrics {
     const memory = process.memoryUsage();
     const cpu = process.cpuUsage();
     yield observed(PROCESS.info, [[[this.#version, process.version], 1]]);
-    yield observed(PROCESS.loopDelay, this.#last ?? delaysOf(this.#loop));
+    yield observed(PROCESS.loopDelay, this.#delays());
     yield observed(PROCESS.loopActive, performance.eventLoopUtilization().active / 1000);
     yield observed(PROCESS.memory, [
       [['heap_used'], memory.heapUsed],
@@ -46,9 +53,19 @@ export class ProcessMetrics {
     yield observed(PROCESS.started, performance.timeOrigin / 1000);
   }
 
+  /** How late the event loop was, as the metrics tell it, in milliseconds. */
+  loopDelay(): LoopDelay {
+    const [p50Ms = 0, p99Ms = 0, maxMs = 0] = this.#delays().map(([, seconds]) => seconds * 1000);
+    return { p50Ms, p99Ms, maxMs };
+  }
+
   close(): void {
     this.#timer?.cancel();
     this.#loop.disable();
+  }
+
+  #delays(): Delays {
+    return this.#last ?? delaysOf(this.#loop);
   }
 
   /** Nobody's reading begins a new window: several may read. */

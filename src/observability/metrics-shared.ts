@@ -20,6 +20,19 @@ interface RefusedFact {
   readonly waitedMs: number;
 }
 
+/** What was answered so far, over all series. */
+export interface Totals {
+  readonly savedBytes: number;
+  /** What nobody knows the encoding of counts as not compressed. */
+  readonly sentBytes: { readonly identity: number; readonly gzip: number };
+  /** Full copies that were sent to their end. */
+  readonly full: number;
+  /** Catch-ups of flags and deltas of decisions, large ones that were sent to their end among them. */
+  readonly catchUps: number;
+  /** Answers that nothing is new. */
+  readonly current: number;
+}
+
 /** Metrics that both fronts write to. */
 export class SharedMetrics {
   readonly small: Family<NumberSeries>;
@@ -54,8 +67,43 @@ export class SharedMetrics {
     this.#refusals.bind(front, tenant, route, early ? 'early' : reason).value++;
   }
 
+  totals(): Totals {
+    const small = valuesOf(this.small);
+    const ended = valuesOf(this.#ended);
+    const sent = valuesOf(this.sent);
+    const isChange = ({ copy }: Labels): boolean => copy === 'catch-up' || copy === 'delta';
+    return {
+      savedBytes: sum(valuesOf(this.saved)),
+      sentBytes: {
+        identity: sum(sent, ({ encoding }) => encoding !== 'gzip'),
+        gzip: sum(sent, ({ encoding }) => encoding === 'gzip'),
+      },
+      full: sum(ended, ({ copy, outcome }) => copy === 'full' && outcome === 'completed'),
+      catchUps: sum(small, isChange) + sum(ended, (labels) => isChange(labels) && labels.outcome === 'completed'),
+      current: sum(small, ({ copy }) => copy === 'current'),
+    };
+  }
+
   /** A client that waited for a slot has left. */
   left(front: string, waitedMs: number): void {
     this.#wait.bind(front, 'left').record(waitedMs / 1000);
   }
+}
+
+/** Those of the labels of a series that totals are made by. */
+type Labels = Readonly<Partial<Record<'copy' | 'outcome' | 'encoding', string>>>;
+
+function valuesOf(family: Family<NumberSeries>): (readonly [labels: Labels, value: number])[] {
+  const names = family.definition.labels ?? [];
+  return Array.from(family.all(), ({ values, value }) => [
+    Object.fromEntries(names.map((name, at) => [name, values[at]])) as Labels,
+    value,
+  ]);
+}
+
+function sum(
+  values: readonly (readonly [labels: Labels, value: number])[],
+  counts: (labels: Labels) => boolean = () => true,
+): number {
+  return values.reduce((total, [labels, value]) => (counts(labels) ? total + value : total), 0);
 }

@@ -82,11 +82,15 @@ export class DecisionsService implements Service {
     return this.#front.ready;
   }
 
+  get healthy(): boolean {
+    return this.#ledger.ready && this.#sources.every((source) => source.status().state === 'current');
+  }
+
   status(): { healthy: boolean; members: object } {
     const sources = this.#sources.map((source) => source.status());
     const { offset, count, tombstones, bytes } = this.#ledger;
     return {
-      healthy: this.#ledger.ready && sources.every(({ state }) => state === 'current'),
+      healthy: this.healthy,
       members: { decisions: { ...this.#front.status(), offset, count, tombstones, bytes, sources } },
     };
   }

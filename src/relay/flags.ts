@@ -127,6 +127,20 @@ export class FlagsService implements Service {
     return labelsOf(this.#front.environments()).get(name);
   }
 
+  hide(text: string): string {
+    const environments = this.#front.environments();
+    const secretsOf = ({ info }: Environment): string[] =>
+      [info.envId, info.mobileKey, ...info.sdkKeys.map(({ value }) => value)].filter((key) => key !== undefined);
+    const shown = environments.flatMap((one) =>
+      secretsOf(one).filter((secret) => secret !== '' && text.includes(secret)),
+    );
+    return shown.reduce((hidden, secret) => hidden.replaceAll(secret, maskKey(secret)), text);
+  }
+
+  get healthy(): boolean {
+    return this.#front.healthy;
+  }
+
   async start(): Promise<boolean> {
     const first = Promise.all([this.#files.start(), this.#startUpstreams()]);
     return (await first).every(Boolean);

@@ -52,6 +52,10 @@ export interface Service {
   figures?(): Partial<Pick<Figures, 'environments' | 'flags' | 'decisions'>>;
   /** What an environment is called in metrics, by its name in facts; undefined: it is none of this service's. */
   tenantOf?(name: string): string | undefined;
+  /** A text without the keys and IDs of what it serves: by what operators call it. */
+  hide?(text: string): string;
+  /** Whether `/status` calls all of it well. */
+  readonly healthy: boolean;
   /** Reads the sources. Resolves when each was tried once: whether all of them could be read. */
   start(): Promise<boolean>;
   /** Looks at the sources now instead of at their next interval. */

@@ -1,3 +1,4 @@
+import { maskKey } from '../config/index.ts';
 import { HeadgateError, messageOf } from '../kernel/index.ts';
 import {
   type Figures,
@@ -6,8 +7,11 @@ import {
   openOtlp,
   type Otlp,
   PROMETHEUS_TYPE,
+  StateReader,
+  TimelineRecorder,
 } from '../observability/index.ts';
-import { type Admin, openAdmin, type Route } from '../server/index.ts';
+import { type Admin, openAdmin, pageRoutes, type Route } from '../server/index.ts';
+import { Live } from './live.ts';
 import type { Service, Shared } from './service.ts';
 
 /** What is looked at, and who looks. */
@@ -22,8 +26,12 @@ export interface TelemetryParts extends Shared {
 export class Telemetry {
   readonly #parts: TelemetryParts;
   readonly #metrics: Metrics | undefined;
+  readonly #startedAtMs = Date.now();
   #admin: Admin | undefined;
   #otlp: Otlp | undefined;
+  #recorder: TimelineRecorder | undefined;
+  #live: Live | undefined;
+  #isStopping = false;
 
   /** Measures from here on: before the first request can come. */
   constructor(parts: TelemetryParts) {
@@ -43,7 +51,14 @@ export class Telemetry {
     await Promise.all([this.#openAdmin(), this.#openOtlp()]);
   }
 
+  /** The process is about to stop: who watches is told. */
+  leave(): void {
+    this.#isStopping = true;
+  }
+
   async stop(): Promise<void> {
+    this.#recorder?.close();
+    this.#live?.close();
     this.#admin?.close();
     await this.#otlp?.close();
     this.#metrics?.close();
@@ -58,10 +73,62 @@ export class Telemetry {
       figures: () => figuresOf(this.#parts),
       flags: services.some((service) => service.tenantOf !== undefined),
       decisions: config.decisions.enabled,
-      tenantOf: (name) =>
-        services.map((service) => service.tenantOf?.(name)).find((label) => label !== undefined) ?? name,
+      tenantOf: (name) => this.#tenantOf(name),
       ...(relay8Prefix === undefined ? {} : { relay8Prefix }),
     });
+  }
+
+  /** An environment that has gone meanwhile may have been called by its ID, which is a key. */
+  #tenantOf(name: string): string {
+    const labels = this.#parts.services.map((service) => service.tenantOf?.(name));
+    return labels.find((label) => label !== undefined) ?? maskKey(name);
+  }
+
+  /** Metrics are served without the page, if need be. */
+  async #page(): ReturnType<typeof pageRoutes> {
+    try {
+      return await pageRoutes(PAGE);
+    } catch (error) {
+      this.#parts.log.error({ err: error }, `${messageOf(error)}; the page is not served`);
+      return { routes: [], isBuilt: false };
+    }
+  }
+
+  #watch(metrics: Metrics): Live {
+    const { version, config, clock, log, services, limiter, deliveries } = this.#parts;
+    const reader = new StateReader({
+      version,
+      startedAtMs: this.#startedAtMs,
+      wallNow: Date.now,
+      ready: () => services.every(({ ready }) => ready),
+      healthy: () => services.every(({ healthy }) => healthy),
+      stopping: () => this.#isStopping,
+      figures: () => figuresOf(this.#parts),
+      metrics,
+      slowest: (count) => deliveries.slowest(count),
+      trouble: () => log.trouble(),
+      tenantOf: (name) => this.#tenantOf(name),
+      hide: (text) => hideIn(text, services),
+      memoryLimitBytes: config.machine.memoryLimitBytes,
+      queueMax: config.limits.queue,
+    });
+    const recorder = new TimelineRecorder({
+      clock,
+      wallNow: Date.now,
+      admission: () => limiter.stats(),
+      deliveries: () => deliveries.stats(),
+      streams: () => services.reduce((sum, { streams }) => sum + streams, 0),
+    });
+    const live = new Live({
+      clock,
+      state: () => reader.read(),
+      timeline: () => recorder.timeline(),
+      onFailure: (error) => log.error({ err: error }, 'the state could not be read'),
+    });
+    recorder.onBucket((bucket) => live.bucket(bucket));
+    this.#recorder = recorder;
+    this.#live = live;
+    return live;
   }
 
   async #openAdmin(): Promise<void> {
@@ -69,26 +136,31 @@ export class Telemetry {
     const { enabled, host, port, token, openMetrics: isOpen } = config.admin;
     const metrics = this.#metrics;
     if (!enabled || metrics === undefined) return;
-    const page: Route = {
+    const text: Route = {
       methods: ['GET'],
       path: METRICS_PATH,
       handle: (exchange) => exchange.reply(200, { 'content-type': PROMETHEUS_TYPE }, metrics.text()),
     };
     try {
+      const page = await this.#page();
+      const live = this.#watch(metrics);
       this.#admin = await openAdmin(
         {
           ...(host === undefined ? {} : { host }),
           port,
           ...(token === undefined ? {} : { token }),
           ...(isOpen ? { openPath: METRICS_PATH } : {}),
+          publicPaths: new Set(page.routes.map(({ path }) => path)),
           clock,
           onFailure: (error, path) => log.error({ err: error, path }, 'admin request failed'),
         },
-        [page, ...routes],
+        [text, ...live.routes, ...page.routes, ...routes],
       );
-      log.info({ host: host ?? '*', port: this.#admin.port, token: token !== undefined }, 'admin listening');
+      const at = { host: host ?? '*', port: this.#admin.port, token: token !== undefined };
+      log.info({ ...at, ...(page.isBuilt ? { page: urlOf(host, at.port) } : {}) }, 'admin listening');
     } catch (error) {
       const code = error instanceof HeadgateError ? error.code : undefined;
+      this.#recorder?.close();
       log.error({ code }, `${messageOf(error)}; no metrics are served (HEADGATE_ADMIN moves the admin listener)`);
     }
   }
@@ -116,6 +188,24 @@ export class Telemetry {
 }
 
 const METRICS_PATH = '/metrics';
+
+/** Where the build puts the page; there is none beside the sources. */
+const PAGE = new URL('../dashboard/', import.meta.url);
+
+/** How a browser on this machine asks for the page. */
+function urlOf(host: string | undefined, port: number): string {
+  const isAny = host === undefined || host === '0.0.0.0' || host === '::';
+  const name = isAny ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host;
+  return `http://${name}:${port}/`;
+}
+
+/** What looks like a key of an environment that nobody knows any more. */
+const KEYS = /\b(?:sdk|mob|api|rel)-[\w-]{8,}|\b[0-9a-f]{24}\b/g;
+
+function hideIn(text: string, services: readonly Service[]): string {
+  const hidden = services.reduce((left, service) => service.hide?.(left) ?? left, text);
+  return hidden.replaceAll(KEYS, (key) => maskKey(key));
+}
 
 function figuresOf({ config, limiter, deliveries, services, activeRequests }: TelemetryParts): Figures {
   const parts = services.map((service) => service.figures?.() ?? {});

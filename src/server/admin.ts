@@ -14,6 +14,11 @@ export interface AdminOptions {
   readonly token?: string;
   /** A path that answers without a token, whatever the address. */
   readonly openPath?: string;
+  /**
+   * Paths that want no token: they hold no data, and ask for it themselves. Where nobody may ask without a token because
+   * none is set, nobody may ask for them either.
+   */
+  readonly publicPaths?: ReadonlySet<string>;
   readonly clock?: Clock;
   readonly onFailure: (error: unknown, path: string) => void;
 }
@@ -54,10 +59,11 @@ const BOUNDS = {
  * admin.close();
  */
 export async function openAdmin(options: AdminOptions, routes: readonly Route[]): Promise<Admin> {
-  const { host, port, openPath, clock, onFailure } = options;
+  const { host, port, token, openPath, publicPaths, clock, onFailure } = options;
   const guard = guardOf(options);
   const guarded = routes.map((route): Route => {
-    if (route.path === openPath) return route;
+    const isPublic = token !== undefined && publicPaths?.has(route.path) === true;
+    if (route.path === openPath || isPublic) return route;
     return { ...route, handle: (exchange, params) => (guard(exchange) ? route.handle(exchange, params) : undefined) };
   });
   const server = await Server.create(

@@ -1,4 +1,5 @@
 export { type Admin, type AdminOptions, openAdmin } from './admin.ts';
+export { pageRoutes } from './admin-page.ts';
 export { type Health, healthRoutes, type StatusPath } from './health.ts';
 export type { ListenerOptions } from './listener.ts';
 export { type RequestFact, requested } from './requests.ts';

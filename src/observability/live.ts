@@ -1,0 +1,188 @@
+import { performance } from 'node:perf_hooks';
+import type { DeliveryProgress } from '../delivery/index.ts';
+import type { Behind, DecisionFigures, EnvironmentFigures, Figures } from './figures.ts';
+import type { Metrics } from './metrics.ts';
+import type { State, StateTrouble } from './state.ts';
+import type { TroubleLine } from './trouble.ts';
+
+/** What a state is made of: the same sources as those of the metrics. */
+export interface StateParts {
+  readonly version: string;
+  /** Unix time at which this process began to serve, in milliseconds. */
+  readonly startedAtMs: number;
+  readonly wallNow: () => number;
+  readonly ready: () => boolean;
+  readonly healthy: () => boolean;
+  readonly stopping: () => boolean;
+  readonly figures: () => Figures;
+  readonly metrics: Pick<Metrics, 'totals' | 'loopDelay'>;
+  readonly slowest: (count: number) => readonly DeliveryProgress[];
+  readonly trouble: () => readonly TroubleLine[];
+  /** What metrics call an environment, by its name in facts. */
+  readonly tenantOf: (name: string) => string;
+  /** A text without keys and IDs. */
+  readonly hide: (text: string) => string;
+  readonly memoryLimitBytes: number;
+  /** Infinity: no limit. */
+  readonly queueMax: number;
+}
+
+/** Deliveries that are shown one by one. */
+const SLOWEST_MAX = 20;
+/** Environments that are shown; metrics have more. */
+const ENVIRONMENTS_MAX = 200;
+/** A shorter time says little about how busy the loop is. */
+const UTILIZATION_MS_MIN = 500;
+
+/**
+ * Reads the state of a process, as of now.
+ *
+ * @example
+ * function answerState(exchange: { reply(status: number, headers: object, body: string): void }, reader: StateReader): void {
+ *   exchange.reply(200, { 'content-type': 'application/json' }, JSON.stringify(reader.read()));
+ * }
+ */
+export class StateReader {
+  readonly #parts: StateParts;
+  #loop: ReturnType<typeof performance.eventLoopUtilization> = performance.eventLoopUtilization();
+  #utilization = 0;
+
+  constructor(parts: StateParts) {
+    this.#parts = parts;
+  }
+
+  read(): State {
+    const { version, startedAtMs, wallNow, ready, healthy, stopping, figures, metrics } = this.#parts;
+    const now = figures();
+    const { deliveries, decisions } = now;
+    const { savedBytes, sentBytes, full, catchUps, current } = metrics.totals();
+    return {
+      atMs: wallNow(),
+      startedAtMs,
+      version,
+      node: process.version,
+      ready: ready(),
+      healthy: healthy(),
+      stopping: stopping(),
+      budget: budgetOf(now, this.#parts.queueMax),
+      deliveries: {
+        active: deliveries.active,
+        parked: deliveries.parked,
+        started: deliveries.started,
+        parks: deliveries.parks,
+        ended: deliveries.ended,
+        bytes: deliveries.bytes,
+        kernelHeldBytes: now.kernelHeldBytes ?? null,
+        slowest: this.#slowest(),
+      },
+      environments: now.environments.slice(0, ENVIRONMENTS_MAX).map(environmentOf),
+      environmentsTotal: now.environments.length,
+      decisions: decisions === undefined ? null : decisionsOf(decisions),
+      sharing: {
+        savedBytes,
+        sentBytes,
+        full,
+        catchUps,
+        current,
+        copiedBytes: deliveries.copiedBytes,
+        pinnedBytes: now.admission.pinnedBytes,
+      },
+      memory: this.#memory(),
+      loop: { ...metrics.loopDelay(), utilization: this.#utilizationNow() },
+      trouble: this.#trouble(),
+    };
+  }
+
+  #slowest(): DeliveryProgress[] {
+    const { slowest, tenantOf } = this.#parts;
+    const tenants = new Map<string, string>();
+    return slowest(SLOWEST_MAX).map((progress) => {
+      if (progress.front !== 'flags') return progress;
+      const name = tenants.get(progress.name) ?? tenantOf(progress.name);
+      tenants.set(progress.name, name);
+      return { ...progress, name };
+    });
+  }
+
+  #memory(): State['memory'] {
+    const { rss, heapUsed, external } = process.memoryUsage();
+    const limitBytes = finite(this.#parts.memoryLimitBytes);
+    return { rssBytes: rss, heapUsedBytes: heapUsed, externalBytes: external, limitBytes };
+  }
+
+  /** Since the last time that somebody asked, unless that was just now. */
+  #utilizationNow(): number {
+    const now = performance.eventLoopUtilization();
+    const { idle, active, utilization } = performance.eventLoopUtilization(now, this.#loop);
+    if (idle + active < UTILIZATION_MS_MIN) return this.#utilization;
+    this.#loop = now;
+    this.#utilization = Math.min(1, Math.max(0, utilization));
+    return this.#utilization;
+  }
+
+  #trouble(): StateTrouble[] {
+    const { trouble, tenantOf, hide } = this.#parts;
+    return trouble().map(({ atMs, level, text, subject, count }) => {
+      const name = subject?.kind === 'environment' ? tenantOf(subject.name) : subject?.name;
+      return { atMs, level, text: hide(text) + (name === undefined ? '' : ` (${name})`), count };
+    });
+  }
+}
+
+function finite(value: number): number | null {
+  return Number.isFinite(value) ? value : null;
+}
+
+/** A wait that was refused before it began is early, and no timeout. */
+function budgetOf({ admission, slotsMax, pinnedBytesMax }: Figures, queueMax: number): State['budget'] {
+  const { enabled, held, parked, waiting, waitingOpen, pinnedBytes, admitted, refused, refusedEarly } = admission;
+  const { full, timeout, aborted, closed } = refused;
+  return {
+    enabled,
+    slotsMax: enabled ? finite(slotsMax) : null,
+    queueMax: enabled ? finite(queueMax) : null,
+    held,
+    parked,
+    waiting,
+    waitingOpen,
+    pinnedBytes,
+    pinnedBytesMax: enabled ? finite(pinnedBytesMax) : null,
+    admitted,
+    refused: { full, timeout: timeout - refusedEarly, early: refusedEarly, aborted, closed },
+    longestWaitMs: admission.longestWaitMs,
+  };
+}
+
+function environmentOf(figures: EnvironmentFigures): State['environments'][number] {
+  const { name, ready, connection, dataStore, items, bytes, position, ageMs, streams, behind } = figures;
+  return {
+    name,
+    ready,
+    connection,
+    dataStore,
+    items,
+    bytes: bytes ?? null,
+    position: position ?? null,
+    ageMs: ageMs ?? null,
+    streams: streams.reduce((sum, { count }) => sum + count, 0),
+    behind: behindOf(behind),
+  };
+}
+
+function decisionsOf(figures: DecisionFigures): State['decisions'] {
+  const { tombstones, bytes, offset, counts, cursors, behind, sources } = figures;
+  return {
+    held: counts.reduce((sum, { count }) => sum + count, 0),
+    tombstones,
+    bytes,
+    offset,
+    bouncers: cursors,
+    behind: behindOf(behind),
+    sources: sources.map(({ name, up, ageMs, decisions }) => ({ name, up, ageMs: ageMs ?? null, decisions })),
+  };
+}
+
+/** Members by name: what is counted with may have more. */
+function behindOf({ current, few, many }: Behind): Behind {
+  return { current, few, many };
+}

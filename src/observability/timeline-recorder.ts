@@ -1,0 +1,104 @@
+import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
+import type { LimiterStats } from '../admission/index.ts';
+import type { DeliveriesStats } from '../delivery/index.ts';
+import type { Clock, Timer } from '../kernel/index.ts';
+import { type Bucket, type Sample, type Timeline, TimelineRing } from './timeline.ts';
+
+/** Short enough to see a wave of a herd, and four times in a bucket. */
+const SAMPLE_MS = 500;
+/** How often the loop's delay is looked at. */
+const RESOLUTION_MS = 20;
+
+/** What a timeline is made of. */
+export interface TimelineParts {
+  readonly clock: Clock;
+  readonly wallNow: () => number;
+  readonly admission: () => LimiterStats;
+  readonly deliveries: () => DeliveriesStats;
+  /** Open streams. */
+  readonly streams: () => number;
+  /** Resident memory; default this process's. */
+  readonly rssBytes?: () => number;
+}
+
+/**
+ * Looks at the budget and the deliveries twice a second, and keeps the last hour: all that is done while nobody watches.
+ *
+ * @example
+ * import { Limiter } from 'headgate/admission';
+ * import { Deliveries } from 'headgate/delivery';
+ *
+ * const limiter = new Limiter({ name: 'copies', maxConcurrent: 8, maxQueued: 0, waitMsMax: 1000 });
+ * const deliveries = new Deliveries();
+ * const clock = new FakeClock();
+ * const recorder = new TimelineRecorder({
+ *   clock, wallNow: Date.now, admission: () => limiter.stats(), deliveries: () => deliveries.stats(), streams: () => 0,
+ * });
+ * limiter.tryAcquire();
+ * clock.advance(2000);
+ * console.log(recorder.timeline().held); // [ 1 ]
+ * recorder.close();
+ */
+export class TimelineRecorder {
+  readonly #parts: TimelineParts;
+  readonly #loop: IntervalHistogram = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
+  readonly #ring: TimelineRing;
+  #timer: Timer | undefined;
+  #onBucket: ((bucket: Bucket) => void) | undefined;
+
+  constructor(parts: TimelineParts) {
+    this.#parts = parts;
+    this.#loop.enable();
+    this.#ring = new TimelineRing(this.#sample(), parts.clock.now());
+    this.#sampleLater();
+  }
+
+  timeline(): Timeline {
+    return this.#ring.timeline();
+  }
+
+  /** The one listener that is told each bucket that is closed. */
+  onBucket(listener: (bucket: Bucket) => void): void {
+    this.#onBucket = listener;
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+    this.#loop.disable();
+  }
+
+  #sampleLater(): void {
+    this.#timer = this.#parts.clock.after(SAMPLE_MS, () => {
+      this.#sampleLater();
+      const { clock, wallNow } = this.#parts;
+      if (!this.#ring.add(this.#sample(), clock.now(), wallNow())) return;
+      const bucket = this.#ring.last();
+      if (bucket !== undefined) this.#onBucket?.(bucket);
+    });
+  }
+
+  #sample(): Sample {
+    const { admission, deliveries, streams, rssBytes = () => process.memoryUsage.rss() } = this.#parts;
+    const { held, waiting, waitingOpen, parked, admitted, refused } = admission();
+    const { ended, bytes } = deliveries();
+    const loopMaxMs = Math.max(0, this.#loop.max / 1e6 - RESOLUTION_MS);
+    // without a look in between the largest is none, and not 0
+    const isSeen = this.#loop.count > 0;
+    this.#loop.reset();
+    return {
+      held,
+      waiting: waiting + waitingOpen,
+      parked,
+      admitted,
+      completed: ended.completed,
+      cut: ended.stalled + ended.capped + ended.error + ended.shutdown,
+      gone: ended.client_gone,
+      // whoever left the queue was not answered
+      refused: refused.full + refused.timeout + refused.closed,
+      bytes,
+      streams: streams(),
+      loopMaxMs: isSeen ? loopMaxMs : 0,
+      rssBytes: rssBytes(),
+    };
+  }
+}

@@ -1,0 +1,142 @@
+{{- define "headgate.pod" -}}
+metadata:
+  labels:
+    {{- include "headgate.labels" . | nindent 4 }}
+    {{- with .Values.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  annotations:
+    # a change of the configuration replaces the pods one after another
+    checksum/config: {{ toYaml .Values.config | sha256sum }}
+    {{- with .Values.podAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  serviceAccountName: {{ include "headgate.account" . }}
+  automountServiceAccountToken: false
+  {{- with .Values.imagePullSecrets }}
+  imagePullSecrets:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.priorityClassName }}
+  priorityClassName: {{ . }}
+  {{- end }}
+  # server.drainDelay and server.grace, and a margin
+  terminationGracePeriodSeconds: {{ include "headgate.stopSeconds" . }}
+  securityContext:
+    runAsNonRoot: true
+    runAsUser: 1000
+    runAsGroup: 1000
+    fsGroup: 1000
+    fsGroupChangePolicy: OnRootMismatch
+    seccompProfile:
+      type: RuntimeDefault
+  containers:
+    - name: headgate
+      image: {{ include "headgate.image" . }}
+      imagePullPolicy: {{ .Values.image.pullPolicy }}
+      args: [serve, --config, /etc/headgate/headgate.yaml, --from-env]
+      env:
+        {{- range $name, $value := .Values.env }}
+        - name: {{ $name }}
+          value: {{ $value | quote }}
+        {{- end }}
+        {{- if .Values.admin.exposed }}
+        - name: HEADGATE_ADMIN
+          value: 0.0.0.0:{{ .Values.admin.port }}
+        - name: HEADGATE_ADMIN_TOKEN
+          valueFrom:
+            secretKeyRef:
+              name: {{ required "admin.exposed wants a token: set admin.tokenSecret.name" .Values.admin.tokenSecret.name }}
+              key: {{ .Values.admin.tokenSecret.key }}
+        {{- else }}
+        - name: HEADGATE_ADMIN
+          value: 127.0.0.1:{{ .Values.admin.port }}
+        {{- end }}
+      {{- with .Values.envFrom }}
+      envFrom:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      ports:
+        - name: clients
+          containerPort: {{ include "headgate.port" . }}
+        - name: admin
+          containerPort: {{ .Values.admin.port }}
+      # the clients' port has the health pages as well: the admin port may be on loopback, or want a token
+      startupProbe:
+        {{- include "headgate.probe" (list . "/health/live") | nindent 8 }}
+        periodSeconds: 2
+        failureThreshold: 30
+      livenessProbe:
+        {{- include "headgate.probe" (list . "/health/live") | nindent 8 }}
+        periodSeconds: 10
+        timeoutSeconds: 5
+        failureThreshold: 6
+      readinessProbe:
+        {{- include "headgate.probe" (list . "/health/ready") | nindent 8 }}
+        periodSeconds: 2
+        timeoutSeconds: 2
+        failureThreshold: 1
+      resources:
+        {{- toYaml .Values.resources | nindent 8 }}
+      securityContext:
+        allowPrivilegeEscalation: false
+        readOnlyRootFilesystem: true
+        capabilities:
+          drop: [ALL]
+      volumeMounts:
+        - name: config
+          mountPath: /etc/headgate
+          readOnly: true
+        - name: data
+          mountPath: /var/lib/headgate
+        {{- with .Values.volumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+  volumes:
+    - name: config
+      secret:
+        secretName: {{ .Values.existingSecret | default (include "headgate.name" .) }}
+        defaultMode: 0440
+    {{- if not .Values.persistence.enabled }}
+    - name: data
+      emptyDir:
+        sizeLimit: {{ .Values.persistence.size }}
+    {{- end }}
+    {{- with .Values.volumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  topologySpreadConstraints:
+    {{- if .Values.topologySpreadConstraints }}
+    {{- toYaml .Values.topologySpreadConstraints | nindent 4 }}
+    {{- else }}
+    {{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
+    - maxSkew: 1
+      topologyKey: {{ . }}
+      whenUnsatisfiable: ScheduleAnyway
+      labelSelector:
+        matchLabels:
+          {{- include "headgate.selector" $ | nindent 10 }}
+    {{- end }}
+    {{- end }}
+  {{- with .Values.nodeSelector }}
+  nodeSelector:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.affinity }}
+  affinity:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.tolerations }}
+  tolerations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end -}}
+
+{{- define "headgate.probe" -}}
+{{- $root := index . 0 -}}
+httpGet:
+  path: {{ index . 1 }}
+  port: clients
+  scheme: {{ include "headgate.scheme" $root }}
+{{- end -}}

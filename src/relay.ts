@@ -1,6 +1,6 @@
 import { setTimeout as setTimeoutAsync } from 'node:timers/promises';
 import { Limiter } from './admission/index.ts';
-import type { Config, LimitsConfig } from './config/index.ts';
+import type { Config, DataSize, LimitsConfig } from './config/index.ts';
 import { explainLimits } from './config/index.ts';
 import { Deliveries, setLowWater } from './delivery/index.ts';
 import { type Clock, messageOf, systemClock } from './kernel/index.ts';
@@ -8,6 +8,7 @@ import { type Log, openLog } from './observability/index.ts';
 import { DecisionsService } from './relay/decisions.ts';
 import { FlagsService } from './relay/flags.ts';
 import type { Service } from './relay/service.ts';
+import { Sizing, sumOf } from './relay/sizing.ts';
 import { openStore } from './relay/store.ts';
 import { Telemetry } from './relay/telemetry.ts';
 import { healthRoutes, type Route, Server, type StatusPath, watchTls } from './server/index.ts';
@@ -52,6 +53,7 @@ export class Relay {
   readonly #telemetry: Telemetry;
   readonly #store: Store | undefined;
   readonly #stopTls: () => void;
+  readonly #sizing: Sizing;
   readonly #loaded: Promise<boolean>;
   #stopping: Promise<void> | undefined;
 
@@ -67,6 +69,9 @@ export class Relay {
     this.adminPort = parts.telemetry.adminPort;
     this.#store = parts.store;
     this.#stopTls = parts.stopTls;
+    const { config, clock, log, services } = parts;
+    const size = (): DataSize | undefined => sumOf(services.map((service) => service.dataSize?.()));
+    this.#sizing = new Sizing({ config, clock, log, size });
     this.#loaded = this.#load();
   }
 
@@ -106,11 +111,13 @@ export class Relay {
 
   async #load(): Promise<boolean> {
     const loaded = await Promise.all(this.#services.map((service) => service.start()));
+    if (this.#stopping === undefined) this.#sizing.start();
     return loaded.every(Boolean);
   }
 
   async #stop(): Promise<void> {
     const { drainDelayMs, graceMs } = this.#config.server;
+    this.#sizing.stop();
     for (const service of this.#services) service.leave();
     this.#telemetry.leave();
     this.#log.info({ drainDelayMs, graceMs, streams: this.#streams() }, 'stopping: not ready from now on');
@@ -166,6 +173,7 @@ const GRACE_MARGIN_MS = 500;
 
 interface Parts {
   readonly config: Config;
+  readonly clock: Clock;
   readonly log: Log;
   readonly server: Server;
   readonly limiter: Limiter;
@@ -221,7 +229,7 @@ async function assemble(options: RelayOptions): Promise<Parts> {
   const { server, stopTls } = await makeServer(config, clock, log, routes);
   const activeRequests = (): number => server.activeRequests;
   const telemetry = new Telemetry({ ...shared, services, activeRequests, routes: health });
-  return { config, log, server, limiter, deliveries, services, telemetry, store, stopTls };
+  return { config, clock, log, server, limiter, deliveries, services, telemetry, store, stopTls };
 }
 
 function hasFlags({ flags, environments, autoConfig }: Config): boolean {

@@ -20,7 +20,7 @@ export async function readConfig(
     allowMissingFile: options.allowMissingFile === true,
     fromEnv: options.fromEnv === true,
     env: process.env,
-    machine: { memoryLimitBytes: machineMemory().memoryLimitBytes, lowWater: await probeLowWater() },
+    machine: { ...machineMemory(), lowWater: await probeLowWater() },
   });
 }
 

@@ -1,8 +1,11 @@
 export { defaultConfig, ID_PLACEHOLDER } from './defaults.ts';
 export { describeConfig } from './describe.ts';
+export { explainSizing, type Known } from './explain.ts';
+export { type Herd, parseLink } from './explain-herd.ts';
 export { type KeyFile, parseKeyFile } from './keys.ts';
 export { explainLimits, resolveLimits } from './limits.ts';
 export { type MachineMemory, type MachineReads, machineMemory } from './machine.ts';
+export { DECISION_COPY_BYTES, type DataSize, explainFit, type Fit, fitOf } from './sizing.ts';
 export type {
   AdminConfig,
   ArchiveSource,

@@ -6,9 +6,10 @@ const MIB = 1024 * KIB;
 
 /** What one delivery to a slow reader holds in the kernel, with the low-water mark and without. */
 const KERNEL_BYTES_LOW_WATER = 256 * KIB;
-const KERNEL_BYTES_PLAIN = 4 * MIB;
+/** Without the low-water mark: what Linux lets a socket's send buffer grow to (`tcp_wmem`). */
+export const KERNEL_BYTES_PLAIN: number = 4 * MIB;
 /** What one caller in the queue holds: its connection, with TLS, and its request. */
-const WAITER_BYTES = 32 * KIB;
+export const WAITER_BYTES: number = 32 * KIB;
 
 /** Fewer would leave a small container no better than one client after the other. */
 const SLOTS_MIN = 32;
@@ -22,6 +23,14 @@ const QUEUE_MIN = 1024;
 const QUEUE_MAX = 65_536;
 /** A few old pages must be allowed, or nobody could be served while the data changes. */
 const PINNED_BYTES_MIN = 16 * MIB;
+
+/** Between what `auto` keeps its numbers. */
+export const BOUNDS: Readonly<Record<keyof typeof SHARES, readonly [least: number, most: number]>> = {
+  slots: [SLOTS_MIN, SLOTS_MAX],
+  parked: [PARKED_MIN, SLOTS_MAX],
+  queue: [QUEUE_MIN, QUEUE_MAX],
+  pinned: [PINNED_BYTES_MIN, Number.POSITIVE_INFINITY],
+};
 
 /** Below the 14 s and more that SDKs were seen to wait for a stream's headers. */
 const WAIT_STREAM_MS = 10_000;
@@ -44,7 +53,7 @@ const TURN_BYTES = MIB;
 const LOW_WATER_MARK_BYTES = 64 * KIB;
 
 /** The parts of the memory limit that deliveries may use, as divisors. Together five eighths; the rest is ours. */
-const SHARES = { slots: 4, parked: 8, pinned: 8, queue: 8 } as const;
+export const SHARES = { slots: 4, parked: 8, pinned: 8, queue: 8 } as const;
 
 function clamp(value: number, min: number, max: number): number {
   return Math.min(max, Math.max(min, value));
@@ -56,7 +65,7 @@ function lowWaterMark(spec: LimitsSpec, machine: Machine): number | undefined {
 }
 
 /** What one delivery costs in the kernel: four times the mark, or the kernel's own buffer. */
-function kernelBytes(markBytes: number | undefined): number {
+export function kernelBytes(markBytes: number | undefined): number {
   return markBytes === undefined
     ? KERNEL_BYTES_PLAIN
     : clamp(4 * markBytes, KERNEL_BYTES_LOW_WATER, KERNEL_BYTES_PLAIN);

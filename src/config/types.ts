@@ -48,6 +48,8 @@ export type Variables = Readonly<Record<string, string | undefined>>;
 export interface Machine {
   /** Memory this process may use: the container's limit, or the machine's memory. */
   readonly memoryLimitBytes: number;
+  /** Where that was found; absent where nobody looked. */
+  readonly source?: 'cgroup v2' | 'cgroup v1' | 'machine';
   /** Whether the low-water mark (TCP_NOTSENT_LOWAT) can be set on the listening socket. */
   readonly lowWater: boolean;
 }

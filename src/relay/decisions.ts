@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
-import type { BouncerKeyConfig, DecisionFileConfig, LapiSourceConfig } from '../config/index.ts';
-import { parseKeyFile } from '../config/index.ts';
+import type { BouncerKeyConfig, DataSize, DecisionFileConfig, LapiSourceConfig } from '../config/index.ts';
+import { DECISION_COPY_BYTES, parseKeyFile } from '../config/index.ts';
 import { Ledger, Views } from '../dataset/decisions/index.ts';
 import { HeadgateError, messageOf, type Timer } from '../kernel/index.ts';
 import type { DecisionFigures } from '../observability/index.ts';
@@ -104,6 +104,12 @@ export class DecisionsService implements Service {
     return {
       decisions: { tombstones, bytes, offset, ...this.#front.survey(), counts: this.#ledger.counts(), sources },
     };
+  }
+
+  dataSize(): DataSize | undefined {
+    const { count } = this.#ledger;
+    const bytes = count * DECISION_COPY_BYTES;
+    return count === 0 ? undefined : { environments: 0, decisions: count, bytes, largestBytes: bytes };
   }
 
   async start(): Promise<boolean> {

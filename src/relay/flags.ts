@@ -1,4 +1,4 @@
-import { type EnvironmentConfig, maskKey } from '../config/index.ts';
+import { type DataSize, type EnvironmentConfig, maskKey } from '../config/index.ts';
 import type { EventForwarder, EventStats } from '../events/index.ts';
 import { Lags } from '../kernel/index.ts';
 import type { EnvironmentFigures, FlagFigures, StreamCount } from '../observability/index.ts';
@@ -139,6 +139,16 @@ export class FlagsService implements Service {
 
   get healthy(): boolean {
     return this.#front.healthy;
+  }
+
+  dataSize(): DataSize | undefined {
+    const sizes = this.#front
+      .environments()
+      .filter(({ data }) => data.ready)
+      .map(({ data }) => data.snapshot().textBytes);
+    if (sizes.length === 0) return undefined;
+    const bytes = sizes.reduce((sum, size) => sum + size, 0);
+    return { environments: sizes.length, decisions: 0, bytes, largestBytes: Math.max(...sizes) };
   }
 
   async start(): Promise<boolean> {

@@ -1,5 +1,5 @@
 import type { Limiter } from '../admission/index.ts';
-import type { Config } from '../config/index.ts';
+import type { Config, DataSize } from '../config/index.ts';
 import type { Deliveries } from '../delivery/index.ts';
 import type { Clock } from '../kernel/index.ts';
 import type { Figures, Log } from '../observability/index.ts';
@@ -50,6 +50,8 @@ export interface Service {
   statusAt?(path: StatusPath): object | 'unknown' | 'not yet';
   /** What metrics tell of it, as of now. */
   figures?(): Partial<Pick<Figures, 'environments' | 'flags' | 'decisions'>>;
+  /** How large its data are; undefined while there are none. */
+  dataSize?(): DataSize | undefined;
   /** What an environment is called in metrics, by its name in facts; undefined: it is none of this service's. */
   tenantOf?(name: string): string | undefined;
   /** A text without the keys and IDs of what it serves: by what operators call it. */

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ROOT } from '../support/files.ts';
 
-const MAIN = join(ROOT, 'dist/cli/main.js');
+const MAIN = join(process.env['BENCH_DIST'] ?? join(ROOT, 'dist'), 'cli/main.js');
 /** Above what a start takes on a busy machine, below the grace period of 30 s that an exit must not wait for. */
 const SOON_MS = 20_000;
 
@@ -52,6 +52,15 @@ describe('check-config', () => {
   it('prints what will happen, and ends well', () => {
     const { status, text } = headgate(['check-config', good]);
     expect([status, text]).toEqual([0, expect.stringContaining('Limits: auto')]);
+  });
+
+  it('explains the limits with the size of the files, and what a herd would see', () => {
+    const { status, text } = headgate(['check-config', '--explain', good]);
+    expect([status, text]).toEqual([0, expect.stringContaining('data          25B in 1 environment, from the size')]);
+    const herd = headgate(['check-config', good, '--clients', '5000', '--data', '1MB', '--link', '1Gbit/s']);
+    expect(herd.text).toContain('= 40s until the last one is complete, at best');
+    const wrong = headgate(['check-config', good, '--link', 'fast']);
+    expect([wrong.status, wrong.text]).toEqual([2, expect.stringContaining('--link must be the speed of a link')]);
   });
 
   it('prints each problem with its line, and ends badly', () => {

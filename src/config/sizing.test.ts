@@ -1,0 +1,79 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { resolveLimits } from './limits.ts';
+import { type DataSize, describeData, explainFit, fitOf, memoryNeeded } from './sizing.ts';
+import type { Machine } from './types.ts';
+
+const MIB = 2 ** 20;
+
+function machine(memoryLimitBytes: number, lowWater = true): Machine {
+  return { memoryLimitBytes, lowWater };
+}
+
+function data(bytes: number): DataSize {
+  return { environments: 1, decisions: 0, bytes, largestBytes: bytes };
+}
+
+describe('limits and data together', () => {
+  it('are the sum of what each member says', () => {
+    const at = machine(512 * MIB);
+    const fit = fitOf(resolveLimits('auto', at), at, data(11 * MIB));
+    const sum = 512 / 4 + 256 / 4 + 2048 / 32 + 64 + 3 * 11 + 110;
+    expect([fit.fits, fit.totalBytes]).toEqual([true, sum * MIB]);
+    expect(fit.text).toContain('= 463MiB of 512MiB at the most');
+  });
+
+  // the shares leave three eighths: fails when a share grows, and when what is advised would not do
+  it('fit under auto with as much memory as is advised, and a little less data than would not', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 2000 * MIB }), (bytes) => {
+        const at = machine(memoryNeeded(data(bytes)));
+        expect(fitOf(resolveLimits('auto', at), at, data(bytes)).fits).toBe(true);
+      }),
+    );
+  });
+
+  it('say what to do when they do not fit', () => {
+    const at = machine(64 * MIB);
+    const line = explainFit(resolveLimits('auto', at), at, data(MIB));
+    expect(line).toMatch(/= 185MiB of 64MiB at the most, which does not fit: limits\.slots, .* with 320MiB of memory/);
+    const plain = machine(64 * MIB, false);
+    expect(fitOf(resolveLimits('auto', plain), plain, data(MIB)).advice).toContain('low-water mark');
+  });
+
+  it('have no sum when nothing is limited, but as many slow readers as fill the memory', () => {
+    for (const mode of ['off', 'vendor'] as const) {
+      const at = machine(512 * MIB);
+      const fit = fitOf(resolveLimits(mode, at), at, data(MIB));
+      expect([fit.fits, fit.totalBytes]).toEqual([true, undefined]);
+      expect(fit.text).toContain('nothing is limited');
+      expect(fit.text).toContain(`${(512 - 113) * 4} of them fill it`);
+    }
+    const small = machine(64 * MIB);
+    expect(fitOf(resolveLimits('off', small), small, data(MIB))).toMatchObject({
+      fits: false,
+      advice: 'give it at least 320MiB of memory',
+    });
+  });
+
+  it("say that the vendor's names leave pinned pages without a bound", () => {
+    const at = machine(512 * MIB);
+    const { text } = fitOf(resolveLimits({ mode: 'vendor', slots: 20, queue: 100 }, at), at, data(MIB));
+    expect(text).toBe(
+      '20 slots × 256KiB + 100 waiting × 32KiB + 3 × data + 110MiB process = 121.13MiB of 512MiB at the most, and pinned pages without a bound',
+    );
+  });
+});
+
+describe('the size of data in words', () => {
+  it.each([
+    [data(MIB), '1MiB in 1 environment'],
+    [
+      { environments: 2, decisions: 3, bytes: 2 * MIB, largestBytes: MIB },
+      '2MiB in 2 environments and 3 decisions, the largest full copy 1MiB',
+    ],
+    [{ environments: 0, decisions: 1, bytes: 200, largestBytes: 200 }, '200B in 1 decision'],
+  ])('%j', (size, text) => {
+    expect(describeData(size)).toBe(text);
+  });
+});

@@ -5,6 +5,13 @@ import type { Clock } from '../kernel/index.ts';
  *
  * A tick that comes late says that the loop was busy; callbacks of writes that were taken long ago may still be waiting
  * behind it. So between two ticks no more than `stepMsMax` passes, however long it really was.
+ *
+ * @example
+ * const clock = new FakeClock();
+ * const time = new FairTime(clock, 500);
+ * clock.advance(30_000); // the loop was blocked
+ * time.tick();
+ * console.log(time.now()); // 500
  */
 export class FairTime {
   readonly #clock: Clock;

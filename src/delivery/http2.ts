@@ -129,7 +129,7 @@ export class Http2Channel extends BaseChannel {
 const probing = new WeakSet<Http2Session>();
 
 /** A PING that the client's HTTP/2 answers even while it reads no stream; silence means that nobody reads the connection. */
-function probe(session: Http2Session, raw: Socket | undefined, clock: Clock): void {
+export function probe(session: Http2Session, raw: Socket | undefined, clock: Clock): void {
   if (raw === undefined || session.destroyed || probing.has(session)) return;
   probing.add(session);
   const timer = clock.after(PROBE_MS, () => {

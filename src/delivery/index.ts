@@ -15,6 +15,7 @@ export {
 } from './deliveries.ts';
 export { Departure } from './departure.ts';
 export { type Exchange, type ExchangeContext, exchangeOf, type ReplyHeaders } from './exchange.ts';
+export { FairTime } from './fair-time.ts';
 export { whenOwnsSocket } from './http1.ts';
 export {
   bytesAcked,
@@ -38,6 +39,7 @@ export {
 export type { Peer } from './peer.ts';
 export { type RawSockets, resetConnection, trackRawSockets } from './raw-sockets.ts';
 export { Receipts, type ReceiptsOptions } from './receipts.ts';
+export { resetResponse } from './reset-response.ts';
 export {
   blockOf,
   closeEvent,

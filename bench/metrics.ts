@@ -78,6 +78,7 @@ function alone(): Table {
     slotsMax: 1,
     pinnedBytesMax: 1,
     deliveries: deliveries.stats(),
+    kernelHeldBytes: undefined,
     activeRequests: 0,
     environments: [],
   });

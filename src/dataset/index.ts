@@ -1,6 +1,7 @@
 export { crc32Combine } from './crc32.ts';
 export { DataSet, type DataSetEvent, type LogView, type Outcome, type Since } from './dataset.ts';
 export { DigestSum } from './digest.ts';
+export { type PagesEncoded, pagesEncoded } from './encoded.ts';
 export type { Checksum } from './encoder.ts';
 export { deflateBlock, deflateBlockSync, type GzipBlock, gzipHeader, gzipTrailer, storedBlock } from './gzip.ts';
 export type { Change, Item } from './item.ts';

@@ -1,4 +1,5 @@
 import { assert } from '../kernel/index.ts';
+import { pagesEncoded } from './encoded.ts';
 import { deflateBlock, type GzipBlock } from './gzip.ts';
 import { type Item, textBytes } from './item.ts';
 import type { Shape } from './shape.ts';
@@ -175,15 +176,29 @@ export class Leaf {
   }
 
   #encode(shape: Shape): Page {
+    if (!pagesEncoded.isHeard) return this.#make(shape);
+    const beganMs = performance.now();
+    const page = this.#make(shape);
+    const ms = performance.now() - beganMs;
+    pagesEncoded.publish(() => ({ data: 'items', encoding: 'identity', bytes: page.bytes, ms }));
+    return page;
+  }
+
+  #make(shape: Shape): Page {
     const { text, entries } = this.#join(shape);
     const bytes = Buffer.from(text);
     return { entries, parts: partsOf(bytes), bytes: bytes.length, crc: 0, length: 0 };
   }
 
   #compress(view: View, page: Page): Promise<PageBlock> {
+    const beganMs = pagesEncoded.isHeard ? performance.now() : 0;
     const flight: Promise<PageBlock> = deflateBlock(wholeOf(page)).then(
       (made) => {
         const block = pageBlock(page.entries, made);
+        if (beganMs > 0) {
+          const ms = performance.now() - beganMs;
+          pagesEncoded.publish(() => ({ data: 'items', encoding: 'gzip', bytes: block.bytes, ms }));
+        }
         // forgotten meanwhile: those who wait get it, but nobody keeps it
         if (view.block !== flight) return block;
         view.block = block;

@@ -36,9 +36,12 @@ export {
   type LiveLog,
   type LiveStats,
 } from './live.ts';
+export { type BatchLog, liveLogOf, type Remembering } from './live-log.ts';
+export { ChangeTimes, type Taken } from './change-times.ts';
 export type { Peer } from './peer.ts';
 export { type RawSockets, resetConnection, trackRawSockets } from './raw-sockets.ts';
 export { Receipts, type ReceiptsOptions } from './receipts.ts';
+export { Stages, type StageTimes } from './stages.ts';
 export { resetResponse } from './reset-response.ts';
 export {
   blockOf,

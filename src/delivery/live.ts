@@ -1,4 +1,5 @@
-import { type Clock, HeadgateError, systemClock, type Timer } from '../kernel/index.ts';
+import { type Clock, type Fact, HeadgateError, systemClock, type Timer } from '../kernel/index.ts';
+import { ChangeTimes, type Taken } from './change-times.ts';
 import type { Block, Channel } from './channel.ts';
 import { ClientList, type Linked } from './client-list.ts';
 import { blockOf, encodeComment } from './sse.ts';
@@ -40,6 +41,8 @@ export interface LiveGroupOptions<T> {
   readonly onLost?: (value: T) => void;
   /** Called for each block sent to each client, heartbeats included. */
   readonly onSent?: (client: LiveClient<T>, block: Block) => void;
+  /** Made known, while somebody listens: how long changes took to be taken, by how many clients. Heartbeats are none. */
+  readonly taken?: Fact<Taken>;
   /** The last bytes of a stream that is ended cleanly, such as the trailer of a compressed one. */
   readonly closing?: (client: LiveClient<T>) => Uint8Array;
   readonly random?: () => number;
@@ -87,6 +90,8 @@ class Client<T> implements LiveClient<T>, Linked<Client<T>> {
   place: 'listed' | 'leaving' | 'ended' | 'gone' = 'listed';
   /** Its socket holds bytes back. */
   isBehind = false;
+  /** Bytes of the change that they end with; 0: a heartbeat. */
+  heldBytes = 0;
   onClose: (() => void) | undefined;
   onDrain: (() => void) | undefined;
   previous: Client<T> | undefined;
@@ -140,10 +145,12 @@ export class LiveGroup<T> {
   readonly #leaveMsMax: number;
   readonly #sliceMsMax: number;
   readonly #nextTurn: (run: () => void) => void;
+  readonly #times: ChangeTimes | undefined;
   readonly #list = new ClientList<Client<T>>();
   readonly #byChannel = new Map<Channel, Client<T>>();
   /** Being closed: what they miss and the end is under way. In the order of their deadlines. */
   readonly #leaving = new Map<Client<T>, { readonly byMs: number; readonly last: Block | undefined }>();
+  #isTelling = false;
   #isPassing = false;
   #passAgain = false;
   #behind = 0;
@@ -167,6 +174,7 @@ export class LiveGroup<T> {
     this.#clientMsMax = inRange('clientMsMax', options.clientMsMax ?? Number.POSITIVE_INFINITY);
     this.#leaveMsMax = inRange('leaveMsMax', options.leaveMsMax ?? 10_000);
     this.#sliceMsMax = inRange('sliceMsMax', options.sliceMsMax ?? 5);
+    this.#times = options.taken === undefined ? undefined : new ChangeTimes(options.taken);
     inRange('clientMsJitter', options.clientMsJitter ?? 0, 1);
     this.#nextTurn = options.nextTurn ?? ((run) => void setImmediate(run));
   }
@@ -248,8 +256,17 @@ export class LiveGroup<T> {
     return values;
   }
 
-  /** Tells that the log has grown. Soon afterwards each client has been sent what it misses. */
-  publish(): void {
+  /**
+   * Tells that the log has grown. Soon afterwards each client has been sent what it misses.
+   *
+   * @param changedAtMs - when it was that the data changed, on the group's clock. Default now.
+   */
+  publish(changedAtMs?: number): void {
+    this.#times?.changed(this.#log, changedAtMs ?? this.#clock.now());
+    this.#pass();
+  }
+
+  #pass(): void {
     if (this.#list.size === 0) return;
     if (this.#isPassing) {
       this.#passAgain = true;
@@ -262,7 +279,7 @@ export class LiveGroup<T> {
         this.#isPassing = false;
         if (!this.#passAgain) return;
         this.#passAgain = false;
-        this.publish();
+        this.#pass();
       },
     );
   }
@@ -284,7 +301,9 @@ export class LiveGroup<T> {
     const walk = this.#list.walk(visit);
     const turn = (): void => {
       const untilMs = this.#clock.now() + this.#sliceMsMax;
-      if (walk.slice(() => this.#clock.now() >= untilMs, CLIENTS_PER_SLICE)) done();
+      const isOver = walk.slice(() => this.#clock.now() >= untilMs, CLIENTS_PER_SLICE);
+      this.#tellTaken();
+      if (isOver) done();
       else this.#nextTurn(turn);
     };
     this.#nextTurn(turn);
@@ -297,12 +316,35 @@ export class LiveGroup<T> {
       const block = client.cursor < this.#log.first ? undefined : this.#log.block(client.cursor);
       if (block === undefined) return this.#lose(client);
       if (client.isBehind) return;
-      if (sent === BLOCKS_PER_VISIT && client.place === 'listed') return this.publish();
+      if (sent === BLOCKS_PER_VISIT && client.place === 'listed') return this.#pass();
       client.cursor++;
       this.#send(client, block);
       if (client.place === 'gone') return;
+      if (this.#times !== undefined) this.#sentChange(client, block.bytes.byteLength, this.#times);
     }
     if (client.place === 'leaving' && !client.isBehind) this.#end(client);
+  }
+
+  /** Its socket took the change at once, or will have it when it holds nothing back any more. */
+  #sentChange(client: Client<T>, bytes: number, times: ChangeTimes): void {
+    if (bytes === 0) return;
+    if (client.isBehind) client.heldBytes = bytes;
+    else times.took(client.cursor - 1, bytes);
+    this.#tellSoon(times);
+  }
+
+  /** In a pass it is told when the slice is over; between passes, once for all of this turn of the loop. */
+  #tellSoon(times: ChangeTimes): void {
+    if (this.#isPassing || this.#isTelling || !times.isDue) return;
+    this.#isTelling = true;
+    this.#nextTurn(() => {
+      this.#isTelling = false;
+      this.#tellTaken();
+    });
+  }
+
+  #tellTaken(): void {
+    if (this.#times?.isDue === true) this.#times.tell(this.#clock.now());
   }
 
   #send(client: Client<T>, block: Block): void {
@@ -320,6 +362,11 @@ export class LiveGroup<T> {
     if (!client.isBehind || client.place === 'gone') return;
     client.isBehind = false;
     this.#behind--;
+    if (client.heldBytes > 0 && this.#times !== undefined) {
+      this.#times.took(client.cursor - 1, client.heldBytes);
+      client.heldBytes = 0;
+      this.#tellSoon(this.#times);
+    }
     this.#advance(client);
   }
 

@@ -4,6 +4,10 @@ import type { Definition } from './instruments.ts';
 const WAIT_BOUNDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30] as const;
 /** From one write to a reader at the floor rate. */
 const DELIVERY_BOUNDS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300] as const;
+/** From a change that is taken at once to a bouncer that asks once an hour. */
+const LATENCY_BOUNDS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600] as const;
+/** From one small page to an answer of a million decisions. */
+const ENCODE_BOUNDS = [0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5] as const;
 /** Those that OpenTelemetry advises for HTTP, without the one that nothing here reaches. */
 const HTTP_BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 10] as const;
 /** The local API's own. */
@@ -21,12 +25,23 @@ function gauge(name: string, help: string, labels: readonly string[] = []): Defi
 
 /** The budget: slots, the queue, and the bytes that deliveries pin. */
 export const ADMISSION: Metrics<
-  'slotsMax' | 'held' | 'parked' | 'waiting' | 'waitingOpen' | 'pinned' | 'pinnedMax' | 'admitted' | 'refused' | 'wait'
+  | 'slotsMax'
+  | 'held'
+  | 'parked'
+  | 'waiting'
+  | 'queueMax'
+  | 'waitingOpen'
+  | 'pinned'
+  | 'pinnedMax'
+  | 'admitted'
+  | 'refused'
+  | 'wait'
 > = {
   slotsMax: gauge('headgate.admission.slots.max', 'Slots there are; absent without a limit'),
   held: gauge('headgate.admission.held', 'Slots held by deliveries'),
   parked: gauge('headgate.admission.parked', 'Slots given up by readers that take nothing'),
   waiting: gauge('headgate.admission.waiting', 'Requests in the queue'),
+  queueMax: gauge('headgate.admission.queue.max', 'Requests that the queue has room for; absent without a limit'),
   waitingOpen: gauge('headgate.admission.waiting.open', 'Open streams that wait for a slot, outside the queue'),
   pinned: { ...gauge('headgate.admission.pinned', 'Bytes that only deliveries keep in memory'), unit: 'By' },
   pinnedMax: { ...gauge('headgate.admission.pinned.max', 'Pinned bytes beyond which nobody is admitted'), unit: 'By' },
@@ -44,10 +59,24 @@ export const ADMISSION: Metrics<
 
 /** What is sent. `tenant` is the environment; empty for decisions. */
 export const DELIVERY: Metrics<
-  'active' | 'parked' | 'started' | 'parks' | 'ended' | 'duration' | 'refusals' | 'small' | 'sent' | 'saved'
+  | 'active'
+  | 'parked'
+  | 'kernelHeld'
+  | 'started'
+  | 'parks'
+  | 'ended'
+  | 'duration'
+  | 'refusals'
+  | 'small'
+  | 'sent'
+  | 'saved'
 > = {
   active: gauge('headgate.deliveries.active', 'Deliveries between their first and their last byte'),
   parked: gauge('headgate.deliveries.parked', 'Of these, those that have given up their slot'),
+  kernelHeld: {
+    ...gauge('headgate.deliveries.kernel.held', 'Bytes that the kernel holds for deliveries in progress'),
+    unit: 'By',
+  },
   started: counter('headgate.deliveries.started', 'Deliveries that began'),
   parks: counter('headgate.deliveries.parks', 'Times that a slot was given up by a reader that took nothing'),
   ended: counter('headgate.deliveries', 'Deliveries that ended: what was sent, and how it ended', [
@@ -86,12 +115,38 @@ export const DELIVERY: Metrics<
   },
 };
 
+/** Data on their way: encoded once, then taken by each client. */
+export const CHANGES: Metrics<'latency' | 'behind' | 'encode' | 'encoded'> = {
+  latency: {
+    name: 'headgate.change.latency',
+    type: 'histogram',
+    unit: 's',
+    help: 'From a change to a client that has taken it',
+    labels: ['front'],
+    bounds: LATENCY_BOUNDS,
+  },
+  behind: gauge('headgate.clients.behind', 'Clients by how many changes they have yet to get', ['front', 'lag']),
+  encode: {
+    name: 'headgate.encode',
+    type: 'histogram',
+    unit: 's',
+    help: 'How long a piece of work took that encoded pages for all who want them',
+    labels: ['front', 'encoding'],
+    bounds: ENCODE_BOUNDS,
+  },
+  encoded: { ...counter('headgate.encoded', 'Bytes that were made in it', ['front', 'encoding']), unit: 'By' },
+};
+
 /** Flags. */
 export const FLAGS: Metrics<
-  'streams' | 'items' | 'ready' | 'connected' | 'changedAge' | 'lost' | 'failed' | 'stepsBack' | 'eventsLost'
+  'streams' | 'items' | 'size' | 'ready' | 'connected' | 'changedAge' | 'lost' | 'failed' | 'stepsBack' | 'eventsLost'
 > = {
   streams: gauge('headgate.streams', 'Open streams', ['tenant']),
   items: gauge('headgate.environment.items', 'Flags and segments held', ['tenant']),
+  size: {
+    ...gauge('headgate.environment.size', 'A full copy before compression, as it was last sent', ['tenant']),
+    unit: 'By',
+  },
   ready: gauge('headgate.environment.ready', 'Whether there is data: 1 or 0', ['tenant']),
   connected: gauge('headgate.environment.connected', 'Whether /status calls it connected: 1 or 0', ['tenant']),
   changedAge: { ...gauge('headgate.environment.age', 'Since data last came from the source', ['tenant']), unit: 's' },
@@ -133,6 +188,7 @@ export const DECISIONS: Metrics<
   | 'tombstones'
   | 'bytes'
   | 'offset'
+  | 'positions'
   | 'sourceUp'
   | 'sourceAge'
   | 'sourceItems'
@@ -145,6 +201,7 @@ export const DECISIONS: Metrics<
   tombstones: gauge('headgate.decisions.tombstones', 'Ends of decisions that are remembered'),
   bytes: { ...gauge('headgate.decisions.size', 'Memory that decisions take'), unit: 'By' },
   offset: gauge('headgate.decisions.offset', 'Offset of the last change'),
+  positions: gauge('headgate.cursors', 'Bouncers, by address and filter, of which it is known where they stand'),
   sourceUp: gauge('headgate.source.up', 'Whether the source answered when it was last asked: 1 or 0', ['source']),
   sourceAge: { ...gauge('headgate.source.age', 'Since the source last answered', ['source']), unit: 's' },
   sourceItems: gauge('headgate.source.decisions', 'Decisions that come from the source', ['source']),
@@ -155,7 +212,9 @@ export const DECISIONS: Metrics<
 };
 
 /** The process. The names without `headgate` are those that every Prometheus client has. */
-export const PROCESS: Metrics<'info' | 'loopDelay' | 'loopActive' | 'memory' | 'cpu' | 'resident' | 'started'> = {
+export const PROCESS: Metrics<
+  'info' | 'loopDelay' | 'loopActive' | 'memory' | 'memoryLimit' | 'cpu' | 'resident' | 'started'
+> = {
   info: gauge('headgate_build_info', 'Always 1; the labels tell the versions', ['version', 'node']),
   loopDelay: {
     ...gauge('headgate.loop.delay', 'How late the event loop was, in the last 10 s', ['quantile']),
@@ -163,6 +222,10 @@ export const PROCESS: Metrics<'info' | 'loopDelay' | 'loopActive' | 'memory' | '
   },
   loopActive: { ...counter('headgate.loop.active', 'Time in which the event loop was not waiting'), unit: 's' },
   memory: { ...gauge('headgate.memory', 'Memory of the process by kind', ['kind']), unit: 'By' },
+  memoryLimit: {
+    ...gauge('headgate.memory.limit', 'Memory that the process may use: the limit of its container, or the machine'),
+    unit: 'By',
+  },
   cpu: counter('process_cpu_seconds_total', 'CPU time of the process'),
   resident: gauge('process_resident_memory_bytes', 'Resident memory of the process'),
   started: gauge('process_start_time_seconds', 'Unix time at which the process began'),
@@ -284,8 +347,8 @@ export const LAPI: Metrics<
 
 /** Every metric there is, those of version 8 under the prefix that its vendor gives them. */
 export const CATALOG: readonly Definition[] = [
-  ...[ADMISSION, DELIVERY, FLAGS, EVALUATION, DECISIONS, PROCESS, HTTP, RELAY_9, RELAY_9_STATE, LAPI].flatMap((group) =>
-    Object.values(group),
+  ...[ADMISSION, DELIVERY, CHANGES, FLAGS, EVALUATION, DECISIONS, PROCESS, HTTP, RELAY_9, RELAY_9_STATE, LAPI].flatMap(
+    (group) => Object.values(group),
   ),
   ...Object.values(RELAY_8).map((metric) => ({ ...metric, name: `launchdarkly_relay_${metric.name}` })),
 ];

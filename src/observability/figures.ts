@@ -107,6 +107,10 @@ export interface Figures {
   /** Infinity: no limit. */
   readonly slotsMax: number;
   readonly pinnedBytesMax: number;
+  /** Callers that may wait; absent: nobody said. */
+  readonly queueMax?: number;
+  /** Memory that the process may use; absent: nobody said. */
+  readonly memoryLimitBytes?: number;
   readonly deliveries: DeliveriesStats;
   /** Bytes that the kernel holds for deliveries in progress; undefined where it cannot be asked. */
   readonly kernelHeldBytes: number | undefined;

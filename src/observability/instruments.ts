@@ -57,14 +57,15 @@ export class HistogramSeries {
     this.counts = new Float64Array(bounds.length + 1);
   }
 
-  record(value: number): void {
+  /** @param times - so many of it at once */
+  record(value: number, times = 1): void {
     const { bounds, counts } = this;
     let at = 0;
     // most values are small, and there are few bounds: a binary search would look at as many
     while (at < bounds.length && value > (bounds[at] as number)) at++;
-    counts[at] = (counts[at] as number) + 1;
-    this.sum += value;
-    this.count++;
+    counts[at] = (counts[at] as number) + times;
+    this.sum += value * times;
+    this.count += times;
   }
 }
 

@@ -59,18 +59,18 @@ export function measureDecisions(registry: Registry, shared: SharedMetrics): () 
     (route) =>
       new BoundByName<SmallSeries>(ROUTES_MAX, (what) => ({
         count: shared.small.bind(FRONT, TENANT, route, what),
-        // a small delta may have been compressed; nobody tells
-        bytes: shared.sent.bind(FRONT, what, what === 'delta' ? 'unknown' : 'identity'),
+        bytes: shared.sent.bind(FRONT, what, 'identity'),
       })),
   );
   const stops = [
-    answered.listen(({ bouncer, route, what, bytes, hit }) => {
+    answered.listen(({ bouncer, route, what, bytes, hit, encoding }) => {
       const series = bouncers.of(bouncer).of(route);
       series.requests.value++;
       if (what === 'look-up') (hit ? series.ok : series.ko).value++;
-      const { count, bytes: sent } = small.of(route).of(what);
-      count.value++;
-      sent.value += bytes;
+      const sent = small.of(route).of(what);
+      sent.count.value++;
+      // only large deltas are compressed: rare enough to look their series up
+      (encoding === 'gzip' ? shared.sent.bind(FRONT, what, encoding) : sent.bytes).value += bytes;
     }),
     delivered.listen((fact) => {
       const series = bouncers.of(fact.bouncer).of(fact.route);
@@ -126,6 +126,7 @@ export function* decisionMetrics(figures: DecisionFigures, version: string): Gen
   yield observed(DECISIONS.tombstones, tombstones);
   yield observed(DECISIONS.bytes, bytes);
   yield observed(DECISIONS.offset, offset);
+  yield observed(DECISIONS.positions, figures.cursors);
   const each = (value: (it: (typeof sources)[number]) => number | undefined): [string[], number][] =>
     sources.flatMap((source) => {
       const number = value(source);

@@ -186,6 +186,10 @@ export function* environmentMetrics(
     each(({ items }) => items),
   );
   yield observed(
+    FLAGS.size,
+    each(({ bytes }) => bytes),
+  );
+  yield observed(
     FLAGS.ready,
     each(({ ready }) => Number(ready)),
   );

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Limiter } from '../admission/index.ts';
+import { pagesEncoded } from '../dataset/index.ts';
 import { Deliveries } from '../delivery/index.ts';
 import { FakeClock } from '../kernel/index.ts';
 import * as decisions from '../protocols/crowdsec/index.ts';
@@ -66,6 +67,8 @@ function figures(): Figures {
     pinnedBytesMax: 1e6,
     deliveries: new Deliveries().stats(),
     kernelHeldBytes: 65_536,
+    queueMax: 100,
+    memoryLimitBytes: 1e9,
     activeRequests: 7,
     environments: [
       {
@@ -155,6 +158,11 @@ function everything(): void {
   decisions.cursorShared.publish(() => BOUNCER);
   decisions.keyLearned.publish(() => BOUNCER);
   decisions.notForwarded.publish(() => ({ ...BOUNCER, route: '/v1/alerts', status: 502, error: undefined }));
+  flags.taken.publish(() => ({ ms: 30, clients: 100, bytes: 5000 }));
+  flags.takenCompressed.publish(() => ({ ms: 7000, clients: 1, bytes: 20 }));
+  decisions.pickedUp.publish(() => ({ ms: 40_000 }));
+  pagesEncoded.publish(() => ({ data: 'items', encoding: 'gzip', bytes: 9000, ms: 4 }));
+  pagesEncoded.publish(() => ({ data: 'decisions', encoding: 'identity', bytes: 60_000, ms: 0.3 }));
   const http = { method: 'GET', status: 200, ms: 30, complete: true };
   requested.publish(() => ({ ...http, route: '/v1/decisions/stream' }));
   requested.publish(() => ({ ...http, route: '404', status: 404 }));
@@ -315,6 +323,67 @@ describe('what is counted', () => {
     expect(valuesOf(metrics, 'launchdarkly_relay_init_slots_held')).toEqual({ '': 1 });
     if (answer.admitted) answer.slot.release();
     expect(valuesOf(metrics, 'headgate_admission_held')).toEqual({ '': 0 });
+  });
+
+  it('how soon changes are taken, by so many clients at once, and what they were sent', () => {
+    const metrics = start();
+    everything();
+    const buckets = valuesOf(metrics, 'headgate_change_latency_seconds_bucket');
+    const upTo = (front: string, le: string): number | undefined => buckets[`front="${front}",le="${le}"`];
+    expect([upTo('flags', '0.025'), upTo('flags', '0.05'), upTo('flags', '5'), upTo('flags', '10')]).toEqual([
+      0, 100, 100, 101,
+    ]);
+    expect([upTo('decisions', '30'), upTo('decisions', '60')]).toEqual([0, 1]);
+    expect(valuesOf(metrics, 'headgate_change_latency_seconds_sum')).toEqual({
+      'front="flags"': 10,
+      'front="decisions"': 40,
+    });
+    expect(valuesOf(metrics, 'headgate_sent_bytes_total')).toMatchObject({
+      'front="flags",copy="change",encoding="identity"': 5000,
+      'front="flags",copy="change",encoding="gzip"': 20,
+    });
+  });
+
+  it('what encoding takes, by front and encoding', () => {
+    const metrics = start();
+    everything();
+    expect(valuesOf(metrics, 'headgate_encode_seconds_sum')).toEqual({
+      'front="flags",encoding="gzip"': 0.004,
+      'front="decisions",encoding="identity"': 0.0003,
+    });
+    expect(valuesOf(metrics, 'headgate_encoded_bytes_total')).toEqual({
+      'front="flags",encoding="gzip"': 9000,
+      'front="decisions",encoding="identity"': 60_000,
+    });
+  });
+
+  it('how far clients are behind, over all environments, and what the kernel holds, where it says so', () => {
+    const metrics = start();
+    expect(valuesOf(metrics, 'headgate_clients_behind')).toEqual({
+      'front="flags",lag="0"': 3,
+      'front="flags",lag="1-10"': 1,
+      'front="flags",lag="more"': 3,
+      'front="decisions",lag="0"': 1,
+      'front="decisions",lag="1-10"': 2,
+      'front="decisions",lag="more"': 3,
+    });
+    expect(valuesOf(metrics, 'headgate_cursors')).toEqual({ '': 6 });
+    expect(valuesOf(metrics, 'headgate_environment_size_bytes')).toEqual({ 'tenant="Shop Production"': 9000 });
+    expect(valuesOf(metrics, 'headgate_deliveries_kernel_held_bytes')).toEqual({ '': 65_536 });
+    metrics.close();
+    const unasked = start({ figures: () => ({ ...figures(), kernelHeldBytes: undefined }) });
+    expect(unasked.text()).not.toMatch(/kernel_held/);
+  });
+
+  it('small deltas by their encoding', () => {
+    const metrics = start();
+    const delta = { ...BOUNCER, what: 'delta', hit: true } as const;
+    decisions.answered.publish(() => ({ ...delta, bytes: 900, encoding: 'identity' }));
+    decisions.answered.publish(() => ({ ...delta, bytes: 5000, encoding: 'gzip' }));
+    expect(valuesOf(metrics, 'headgate_sent_bytes_total')).toMatchObject({
+      'front="decisions",copy="delta",encoding="identity"': 900,
+      'front="decisions",copy="delta",encoding="gzip"': 5000,
+    });
   });
 
   it('how old data are, and nothing where there are none yet', () => {

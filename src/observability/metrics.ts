@@ -1,7 +1,8 @@
 import type { Clock } from '../kernel/index.ts';
-import { ADMISSION, DELIVERY, HTTP, RELAY_9 } from './catalog.ts';
+import { ADMISSION, DELIVERY, HTTP, PROCESS, RELAY_9 } from './catalog.ts';
 import type { Figures } from './figures.ts';
 import { type Collected, observed, Registry } from './instruments.ts';
+import { lagMetrics, measureChanges } from './metrics-changes.ts';
 import { decisionMetrics, measureDecisions } from './metrics-decisions.ts';
 import { environmentMetrics, measureFlags } from './metrics-flags.ts';
 import { flagMetrics } from './metrics-relay.ts';
@@ -60,7 +61,7 @@ export function openMetrics(options: MetricsOptions): Metrics {
   const registry = new Registry();
   const shared = new SharedMetrics(registry);
   const ownProcess = new ProcessMetrics(clock, version);
-  const stops = [measureHttp(registry, decisions)];
+  const stops = [measureHttp(registry, decisions), measureChanges(registry, shared, options)];
   if (flags) {
     const prefix = relay8Prefix === undefined ? {} : { prefix: relay8Prefix };
     stops.push(measureFlags(registry, shared, { ...prefix, tenantOf: options.tenantOf ?? ((name) => name) }));
@@ -69,6 +70,7 @@ export function openMetrics(options: MetricsOptions): Metrics {
   registry.observe(function* () {
     const now = figures();
     yield* budgetMetrics(now);
+    yield* lagMetrics(now, options);
     if (flags) {
       yield* relayMetrics(now);
       yield* environmentMetrics(now.environments, relay8Prefix);
@@ -92,8 +94,11 @@ export function openMetrics(options: MetricsOptions): Metrics {
 function* budgetMetrics({
   admission,
   deliveries,
+  kernelHeldBytes,
   slotsMax,
+  queueMax = Number.POSITIVE_INFINITY,
   pinnedBytesMax,
+  memoryLimitBytes,
   activeRequests,
 }: Figures): Generator<Collected> {
   const finite = (value: number): number | undefined => (Number.isFinite(value) ? value : undefined);
@@ -102,6 +107,7 @@ function* budgetMetrics({
   yield observed(ADMISSION.held, admission.held);
   yield observed(ADMISSION.parked, admission.parked);
   yield observed(ADMISSION.waiting, admission.waiting);
+  yield observed(ADMISSION.queueMax, admission.enabled ? finite(queueMax) : undefined);
   yield observed(ADMISSION.waitingOpen, admission.waitingOpen);
   yield observed(ADMISSION.pinned, admission.pinnedBytes);
   yield observed(ADMISSION.pinnedMax, admission.enabled ? finite(pinnedBytesMax) : undefined);
@@ -115,9 +121,11 @@ function* budgetMetrics({
   ]);
   yield observed(DELIVERY.active, deliveries.active);
   yield observed(DELIVERY.parked, deliveries.parked);
+  yield observed(DELIVERY.kernelHeld, kernelHeldBytes);
   yield observed(DELIVERY.started, deliveries.started);
   yield observed(DELIVERY.parks, deliveries.parks);
   yield observed(HTTP.active, activeRequests);
+  yield observed(PROCESS.memoryLimit, memoryLimitBytes);
 }
 
 /** The budget by the names of the vendor's relay, which has no limit on waiting: a wait that is over is its full queue. */

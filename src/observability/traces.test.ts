@@ -48,11 +48,26 @@ describe('the trace of a delivery', () => {
           name: 'send',
           startMs: NOW_MS - 400,
           endMs: NOW_MS,
-          attributes: { 'headgate.parked_ms': 100 },
+          attributes: { 'headgate.outcome': 'completed', 'headgate.parked_ms': 100 },
           children: [],
         },
       ],
     });
+  });
+
+  it('tells what was pinned and encoded before it was sent, and how long encoding took in all', () => {
+    const stages = { pinMs: 3, prepareMs: 50, encodeMs: 90 };
+    const [span] = spansOf(() =>
+      flags.delivered.publish(() => ({ ...CLIENT, ...DELIVERED, what: 'full', outcome: 'completed', stages })),
+    );
+    expect(span?.startMs).toBe(NOW_MS - 473);
+    const times = span?.children.map(({ name, startMs, endMs }) => [name, NOW_MS - startMs, NOW_MS - endMs]);
+    expect(times).toEqual([
+      ['wait', 473, 453],
+      ['pin', 453, 450],
+      ['encode', 450, 360],
+      ['send', 400, 0],
+    ]);
   });
 
   it.each([

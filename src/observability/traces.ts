@@ -1,3 +1,4 @@
+import type { StageTimes } from '../delivery/index.ts';
 import { delivered as deliveredDecisions, left, refused as refusedDecisions } from '../protocols/crowdsec/index.ts';
 import { delivered as deliveredFlags, refused as refusedFlags } from '../protocols/launchdarkly/index.ts';
 
@@ -20,6 +21,7 @@ interface Ended {
   readonly encoding: string;
   readonly what: string;
   readonly outcome: string;
+  readonly stages?: StageTimes;
 }
 
 type Attributes = SpanRecord['attributes'];
@@ -28,8 +30,9 @@ type Attributes = SpanRecord['attributes'];
 const WELL: ReadonlySet<string> = new Set(['completed', 'client_gone']);
 
 /**
- * Listens to deliveries and tells each as a span, once it has ended: waiting and sending, with what came of it. Spans are
- * made after the fact, so that a delivery costs nothing more while it is under way.
+ * Listens to deliveries and tells each as a span, once it has ended: waiting for a slot, pinning what is sent, encoding and
+ * sending it, with what came of it. Spans are made after the fact, so that a delivery costs next to nothing more while it is
+ * under way. Pages are encoded while others are sent: that span says how long all of it took, from where it began.
  *
  * @param now - Unix time in milliseconds
  * @returns stops listening
@@ -85,9 +88,11 @@ function decisionsAttributes(fact: {
 }
 
 function deliverySpan(attributes: Attributes, fact: Ended, endMs: number): SpanRecord {
-  const { waitedMs, ms, outcome, what, encoding, bytes, parkedMs } = fact;
+  const { waitedMs, ms, outcome, what, encoding, bytes, parkedMs, stages } = fact;
   const sendMs = endMs - ms;
-  const startMs = sendMs - waitedMs;
+  const pinnedMs = sendMs - (stages?.prepareMs ?? 0);
+  const slotMs = pinnedMs - (stages?.pinMs ?? 0);
+  const startMs = slotMs - waitedMs;
   return {
     name: `delivery ${what}`,
     startMs,
@@ -101,16 +106,20 @@ function deliverySpan(attributes: Attributes, fact: Ended, endMs: number): SpanR
     },
     ...(WELL.has(outcome) ? {} : { fault: outcome }),
     children: [
-      { name: 'wait', startMs, endMs: sendMs, attributes: {}, children: [] },
+      span('wait', startMs, slotMs),
+      ...(stages === undefined
+        ? []
+        : [span('pin', slotMs, pinnedMs), span('encode', pinnedMs, pinnedMs + stages.encodeMs)]),
       {
-        name: 'send',
-        startMs: sendMs,
-        endMs,
-        attributes: { 'headgate.parked_ms': Math.round(parkedMs) },
-        children: [],
+        ...span('send', sendMs, endMs),
+        attributes: { 'headgate.outcome': outcome, 'headgate.parked_ms': Math.round(parkedMs) },
       },
     ],
   };
+}
+
+function span(name: string, startMs: number, endMs: number): SpanRecord {
+  return { name, startMs, endMs, attributes: {}, children: [] };
 }
 
 /** Of a client that got no slot: refused, or gone. */
@@ -126,6 +135,6 @@ function waitSpan(
     endMs,
     attributes: { ...attributes, 'headgate.outcome': fault ?? 'left' },
     ...(fault === undefined ? {} : { fault }),
-    children: [{ name: 'wait', startMs, endMs, attributes: {}, children: [] }],
+    children: [span('wait', startMs, endMs)],
   };
 }

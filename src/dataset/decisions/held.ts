@@ -6,6 +6,8 @@ export interface Meter {
   pinnedBytes: number;
   /** Those that stand on a shelf, once for all answers that share them. */
   shelvedBytes: number;
+  /** Those that were built so far, for whoever measures. */
+  builtBytes?: number;
 }
 
 /**

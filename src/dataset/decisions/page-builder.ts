@@ -114,6 +114,8 @@ export class PageBuilder {
       widths: widths.slice(0, count),
     };
     this.#pages.push(new Page(parts, this.#rules));
+    const { meter } = this.#rules;
+    meter.builtBytes = (meter.builtBytes ?? 0) + this.#used;
     this.#used = 0;
     this.#count = 0;
   }

@@ -1,3 +1,4 @@
+import { pagesEncoded } from '../encoded.ts';
 import { deflateBlock } from '../gzip.ts';
 import { Held, HeldBlock, type Meter } from './held.ts';
 import { secondsLeft, secondsSince, writeDuration, writeSlot } from './slot.ts';
@@ -87,7 +88,7 @@ export class Page {
 
   /** Its bytes as of now, held for the caller until it calls `letGo`. */
   take(nowMs: number): Held {
-    if (!this.#plain.isFresh(nowMs, this.#rules.granularityMs)) this.#stamp(nowMs);
+    if (!this.#plain.isFresh(nowMs, this.#rules.granularityMs)) this.#renew(nowMs);
     this.#plain.hold();
     return this.#plain;
   }
@@ -175,6 +176,14 @@ export class Page {
     return this.side === 'new' ? secondsLeft : secondsSince;
   }
 
+  #renew(nowMs: number): void {
+    if (!pagesEncoded.isHeard) return this.#stamp(nowMs);
+    const beganMs = performance.now();
+    this.#stamp(nowMs);
+    const ms = performance.now() - beganMs;
+    pagesEncoded.publish(() => ({ data: 'decisions', encoding: 'identity', bytes: this.length, ms }));
+  }
+
   #stamp(nowMs: number): void {
     let plain = this.#plain;
     if (!plain.free) {
@@ -197,10 +206,15 @@ export class Page {
   #compress(nowMs: number): Promise<HeldBlock> {
     const plain = this.take(nowMs);
     const { meter, gzipLevel } = this.#rules;
+    const beganMs = pagesEncoded.isHeard ? performance.now() : 0;
     const flight = deflateBlock(plain.bytes, gzipLevel)
       .then((made) => {
         const block = new HeldBlock(made, plain.stampedAtMs, meter);
         this.#replaceBlock(block);
+        if (beganMs > 0) {
+          const ms = performance.now() - beganMs;
+          pagesEncoded.publish(() => ({ data: 'decisions', encoding: 'gzip', bytes: block.bytes.length, ms }));
+        }
         return block;
       })
       .finally(() => {

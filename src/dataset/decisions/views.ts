@@ -15,7 +15,7 @@ import { type Made, Shelf } from './shelf.ts';
 import { SmallAnswer, SmallCopy } from './small.ts';
 import { GroupReader, inOrder, type Matches, rowsOf } from './survivors.ts';
 import type { Copy, Filter } from './types.ts';
-import { doInSlices, doNow, type Work } from './work.ts';
+import { doInSlices, doNow, told, type Work } from './work.ts';
 
 /** How views are kept. */
 export interface ViewsOptions {
@@ -95,7 +95,7 @@ export class Views {
   readonly #memo = new Memo();
   readonly #filterKeys = new WeakMap<Filter, string>();
   readonly #matchers = new WeakMap<Filter, Matches>();
-  readonly #meter = { pinnedBytes: 0, shelvedBytes: 0 };
+  readonly #meter = { pinnedBytes: 0, shelvedBytes: 0, builtBytes: 0 };
   readonly #pageRules: PageRules;
   readonly #copyRules: CopyRules;
   readonly #pages: { readonly fullBytes: number; readonly fullItems: number };
@@ -162,7 +162,8 @@ export class Views {
     const key = this.#key(`delta ${o.dedup} ${o.from}`, filter);
     const ready = this.#ready(key);
     if (ready !== undefined) return ready;
-    if (this.#isShort(filter, o.from)) return this.#copyOf(this.#keep(key, doNow(this.#deltaWork(filter, o))));
+    if (this.#isShort(filter, o.from))
+      return this.#copyOf(this.#keep(key, doNow(told(this.#deltaWork(filter, o), this.#meter))));
     return this.#shelf.fly(key, () => this.#make(key, () => this.#deltaWork(filter, o)));
   }
 
@@ -224,7 +225,9 @@ export class Views {
     if (this.#ledger.entriesSince(before.offset) > this.#entriesAtOnceMax || before.deleted > GONE_AT_ONCE)
       return undefined;
     const making = this.#making(filter, o.dedup);
-    return this.#copyOf(this.#keep(key, doNow(advance(before, making, this.#touchedSince(before.offset)))));
+    return this.#copyOf(
+      this.#keep(key, doNow(told(advance(before, making, this.#touchedSince(before.offset)), this.#meter))),
+    );
   }
 
   #fullWork(key: string, filter: Filter, o: FullOptions): Work<Edition | SmallAnswer> {
@@ -270,7 +273,7 @@ export class Views {
   /** Does long work while the ledger stands still, and keeps the answer. */
   #make(key: string, work: () => Work<Edition | SmallAnswer>): Promise<Made> {
     return this.#ledger.exclusive(async () => {
-      const answer = this.#keep(key, await doInSlices(work()));
+      const answer = this.#keep(key, await doInSlices(told(work(), this.#meter)));
       const copy = this.#copyOf(answer);
       return { copy: () => this.#copyOf(answer), release: () => copy.release() };
     });

@@ -1,4 +1,4 @@
-import type { DeliveryAbout, Exchange, Report } from '../../delivery/index.ts';
+import type { DeliveryAbout, Exchange, Report, StageTimes } from '../../delivery/index.ts';
 import { Fact } from '../../kernel/index.ts';
 import { agentOf } from './client.ts';
 import type { Bouncer } from './credentials.ts';
@@ -54,12 +54,14 @@ export const delivered: Fact<
     encoding: string;
     added: number;
     deleted: number;
+    stages?: StageTimes;
   } & Report
 > = new Fact('headgate:decisions.delivered');
 
-/** A small answer was given: the most frequent fact by far. */
-export const answered: Fact<BouncerFact & { what: 'current' | 'delta' | 'look-up'; bytes: number; hit: boolean }> =
-  new Fact('headgate:decisions.answered');
+/** A small answer was given: the most frequent fact by far. Without `encoding` it is not compressed. */
+export const answered: Fact<
+  BouncerFact & { what: 'current' | 'delta' | 'look-up'; bytes: number; hit: boolean; encoding?: string }
+> = new Fact('headgate:decisions.answered');
 
 /** A second bouncer was seen on one cursor. */
 export const cursorShared: Fact<{ bouncer: string; remoteAddress: string }> = new Fact(
@@ -81,3 +83,6 @@ export const keyDropped: Fact<{ bouncer: string }> = new Fact('headgate:decision
 export const notForwarded: Fact<
   Omit<BouncerFact, 'bouncer'> & { bouncer: string | undefined; status: number | undefined; error: unknown }
 > = new Fact('headgate:decisions.not-forwarded');
+
+/** A bouncer has received a delta that tells it something. `ms`: how long ago the oldest change since its last answer was. */
+export const pickedUp: Fact<{ ms: number }> = new Fact('headgate:decisions.picked-up');

@@ -2,6 +2,7 @@ import type { Exchange } from '../../delivery/index.ts';
 import type { Lags } from '../../kernel/index.ts';
 import { Callers } from './callers.ts';
 import { agentOf, Origins, type Origin } from './client.ts';
+import { Commits } from './commits.ts';
 import { type Bouncer, certifiedOf } from './credentials.ts';
 import type { BouncerKey, FrontOptions } from './deps.ts';
 import { cursorEvicted, cursorShared, keyDropped, keyLearned, type Who } from './facts.ts';
@@ -55,6 +56,7 @@ export class DecisionsFront {
   readonly #callers = new Callers();
   readonly #keys: Keys;
   readonly #cursors: Cursors;
+  readonly #commits: Commits;
   readonly #polls: Polls;
   readonly #lookUps: LookUps;
   readonly #usageMetrics: UsageMetrics;
@@ -91,7 +93,8 @@ export class DecisionsFront {
       onShared: (name) => cursorShared.publish(() => about(name)),
       onEvicted: (name) => cursorEvicted.publish(() => about(name)),
     });
-    this.#polls = new Polls(options, this.#cursors);
+    this.#commits = new Commits(clock, options.ledger);
+    this.#polls = new Polls(options, this.#cursors, this.#commits);
     this.#lookUps = new LookUps(options);
     this.#usageMetrics = new UsageMetrics(options);
     this.#passthrough = new Passthrough(options, this.#origins);
@@ -152,6 +155,7 @@ export class DecisionsFront {
   /** Saves where bouncers stand, and stops its timers. */
   close(): void {
     this.#cursors.close();
+    this.#commits.close();
   }
 
   readonly #stream: Answer = (exchange, who, origin) => {

@@ -14,6 +14,7 @@ export {
   keyLearned,
   left,
   notForwarded,
+  pickedUp,
   refused,
   unavailable,
 } from './facts.ts';

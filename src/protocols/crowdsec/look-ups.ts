@@ -1,4 +1,4 @@
-import type { Exchange } from '../../delivery/index.ts';
+import { type Exchange, Stages } from '../../delivery/index.ts';
 import { admit } from './admit.ts';
 import { searchOf } from './client.ts';
 import type { FrontOptions } from './deps.ts';
@@ -55,6 +55,7 @@ export class LookUps {
     const fact = factOf(exchange, who);
     const slot = await admit(this.#front, exchange, () => fact, true);
     if (slot === undefined) return;
+    const stages = new Stages(this.#front.clock);
     try {
       const copy = await this.#front.views.list(filter, {
         ...(limit === undefined ? {} : { limit }),
@@ -65,7 +66,9 @@ export class LookUps {
         copy.release();
         return;
       }
-      await sendCharged(this.#front, { exchange, copy, slot, what: 'list', contentType: JSON_TYPE, fact: () => fact });
+      stages.pinned();
+      const charged = { exchange, copy, slot, stages, what: 'list', contentType: JSON_TYPE } as const;
+      await sendCharged(this.#front, { ...charged, fact: () => fact });
     } finally {
       slot.release();
     }

@@ -1,8 +1,9 @@
 import type { Copy } from '../../dataset/decisions/index.ts';
-import type { Exchange } from '../../delivery/index.ts';
+import { type Exchange, Stages } from '../../delivery/index.ts';
 import { admit } from './admit.ts';
 import type { Caller } from './callers.ts';
 import { searchOf } from './client.ts';
+import type { Commits } from './commits.ts';
 import type { FrontOptions } from './deps.ts';
 import { answered, factOf, type Who } from './facts.ts';
 import { BadQuery, StreamQueries, type StreamQuery } from './params.ts';
@@ -36,11 +37,13 @@ interface Poll {
 export class Polls {
   readonly #front: FrontOptions;
   readonly #cursors: Cursors;
+  readonly #commits: Commits;
   readonly #queries = new StreamQueries();
 
-  constructor(front: FrontOptions, cursors: Cursors) {
+  constructor(front: FrontOptions, cursors: Cursors, commits: Commits) {
     this.#front = front;
     this.#cursors = cursors;
+    this.#commits = commits;
   }
 
   /** @param caller - the bouncer's own connection, if it has one. */
@@ -97,8 +100,8 @@ export class Polls {
         if (exchange.closed) return;
         const hit = copy.added + copy.deleted > 0;
         const bytes = body.length;
-        answered.publish(() => Object.assign(factOf(exchange, who), { what: 'delta' as const, bytes, hit }));
-        this.#moveWhenReceived(poll, copy);
+        answered.publish(() => Object.assign(factOf(exchange, who), { what: 'delta' as const, bytes, hit, encoding }));
+        this.#moveWhenReceived(poll, copy, from);
         replyStream(exchange, body, encoding);
         return;
       }
@@ -114,6 +117,7 @@ export class Polls {
     const fact = factOf(exchange, who);
     const slot = await admit(this.#front, exchange, () => fact, !query.startup);
     if (slot === undefined) return;
+    const stages = new Stages(this.#front.clock);
     try {
       const from = query.startup ? undefined : this.#enter(poll);
       const delta = from === undefined ? undefined : await this.#deltaFrom(poll, from);
@@ -123,9 +127,11 @@ export class Polls {
         copy.release();
         return;
       }
-      this.#moveWhenReceived(poll, copy);
+      stages.pinned();
+      this.#moveWhenReceived(poll, copy, delta === undefined ? undefined : from);
       const what = delta === undefined ? 'full' : 'delta';
-      await sendCharged(this.#front, { exchange, copy, slot, what, contentType: STREAM_TYPE, fact: () => fact });
+      const charged = { exchange, copy, slot, what, stages, contentType: STREAM_TYPE } as const;
+      await sendCharged(this.#front, { ...charged, fact: () => fact });
     } finally {
       slot.release();
     }
@@ -141,9 +147,13 @@ export class Polls {
     return undefined;
   }
 
-  #moveWhenReceived({ exchange, name, caller }: Poll, { offset }: Copy): void {
+  /** @param from - the cursor that a delta was made from */
+  #moveWhenReceived({ exchange, name, caller }: Poll, { offset, added, deleted }: Copy, from?: number): void {
+    const tells = added + deleted > 0;
     exchange.onReceived((received) => {
-      if (received) this.#cursors.moved(name, caller, offset);
+      if (!received) return;
+      this.#cursors.moved(name, caller, offset);
+      if (tells && from !== undefined) this.#commits.received(from);
     });
   }
 }

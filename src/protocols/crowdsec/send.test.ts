@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { BouncerExchange } from '../../../test/support/decisions-fakes.ts';
 import { Limiter } from '../../admission/index.ts';
 import type { Copy } from '../../dataset/decisions/index.ts';
-import { Deliveries } from '../../delivery/index.ts';
+import { Deliveries, Stages } from '../../delivery/index.ts';
 import { FakeClock } from '../../kernel/index.ts';
 import { sendCharged } from './send.ts';
 
@@ -46,6 +46,7 @@ it('who waits for pinned bytes is admitted when a copy lets its pages go', async
       what: 'full',
       contentType: 'application/json',
       fact: () => fact,
+      stages: new Stages(clock),
     },
   );
   expect(limiter.held).toBe(2);

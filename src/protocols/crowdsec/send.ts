@@ -1,6 +1,6 @@
 import type { Slot } from '../../admission/index.ts';
 import type { Copy, CopyPayload } from '../../dataset/decisions/index.ts';
-import { acceptsGzip, type Exchange, type Report } from '../../delivery/index.ts';
+import { acceptsGzip, type Exchange, type Report, type Stages } from '../../delivery/index.ts';
 import type { FrontOptions } from './deps.ts';
 import { aboutOf, type BouncerFact, delivered } from './facts.ts';
 
@@ -23,6 +23,7 @@ export interface Charged {
   readonly what: 'full' | 'delta' | 'list';
   readonly contentType: string;
   readonly fact: () => BouncerFact;
+  readonly stages: Stages;
 }
 
 /**
@@ -33,7 +34,7 @@ export async function sendCharged(
   front: Pick<FrontOptions, 'limiter' | 'deliveries' | 'guarded' | 'parking' | 'capMs'>,
   charged: Charged,
 ): Promise<Report> {
-  const { exchange, copy, slot, what, contentType, fact } = charged;
+  const { exchange, copy, slot, what, contentType, fact, stages } = charged;
   const { limiter, deliveries, guarded, parking, capMs } = front;
   const { waitedMs } = slot;
   const encoding = encodingFor(exchange, copy.bytes);
@@ -42,7 +43,7 @@ export async function sendCharged(
     const channel = exchange.open(200, headersOf(contentType, encoding, payload));
     const report = await deliveries.deliver({
       channel,
-      source: payload,
+      source: delivered.isHeard ? stages.source(payload) : payload,
       slot,
       guarded,
       about: () => aboutOf(fact()),
@@ -51,7 +52,16 @@ export async function sendCharged(
     });
     if (report.outcome === 'completed') channel.end();
     const { added, deleted } = copy;
-    delivered.publish(() => ({ ...fact(), what, encoding, waitedMs, added, deleted, ...report }));
+    delivered.publish(() => ({
+      ...fact(),
+      what,
+      encoding,
+      waitedMs,
+      added,
+      deleted,
+      ...report,
+      stages: stages.times(),
+    }));
     return report;
   } finally {
     payload.release();

@@ -23,7 +23,7 @@ import type { ClientInfo } from './client.ts';
 import { type CompressedStream, compressedBlock } from './compressed.ts';
 import type { EnvironmentInfo } from './credentials.ts';
 import type { Audience } from './directory.ts';
-import { factOf, lost } from './facts.ts';
+import { factOf, lost, taken, takenCompressed } from './facts.ts';
 import { type DigestOrder, positionOf } from './positions.ts';
 import type { BigSegmentsState, ConnectionState, DataStoreState } from './states.ts';
 import { spread } from './spread.ts';
@@ -334,6 +334,7 @@ function gzipGroup(log: LiveLog, options: EnvironmentOptions): LiveGroup<StreamC
     ...groupOptions(options),
     log,
     heartbeat: HEARTBEAT_COMPRESSED,
+    taken: takenCompressed,
     onSent: ({ value }, block) => value.compressed?.sent(block),
     closing: ({ value }) => value.compressed?.trailer() ?? NOTHING,
   });
@@ -343,6 +344,7 @@ function groupOptions(options: EnvironmentOptions): Omit<LiveGroupOptions<Stream
   return {
     clock: options.clock,
     heartbeatMs: options.heartbeatMs,
+    taken,
     onLost: ({ environment, route, info }) => lost.publish(() => factOf(environment, route, info)),
     ...(options.connectionMsMax === undefined ? {} : { clientMsMax: options.connectionMsMax }),
   };

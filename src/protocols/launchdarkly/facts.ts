@@ -1,6 +1,6 @@
 import { Fact } from '../../kernel/index.ts';
 import type { ClientInfo } from './client.ts';
-import type { DeliveryAbout, Report } from '../../delivery/index.ts';
+import type { DeliveryAbout, Report, StageTimes, Taken } from '../../delivery/index.ts';
 
 /** Which client, for logs and traces. */
 export interface ClientFact {
@@ -35,11 +35,18 @@ export const refused: Fact<
 > = new Fact('headgate:flags.refused');
 
 /** A full copy or a large catch-up ended, one way or another. */
-export const delivered: Fact<ClientFact & { what: 'full' | 'catch-up'; waitedMs: number; encoding: string } & Report> =
-  new Fact('headgate:flags.delivered');
+export const delivered: Fact<
+  ClientFact & { what: 'full' | 'catch-up'; waitedMs: number; encoding: string; stages?: StageTimes } & Report
+> = new Fact('headgate:flags.delivered');
 
 /** A client that named its position was brought up to date without a full copy. */
 export const caughtUp: Fact<ClientFact & { changes: number; bytes: number }> = new Fact('headgate:flags.caught-up');
+
+/** Changes were taken by open streams. Those that go out under a slot are deliveries, and not told here. */
+export const taken: Fact<Taken> = new Fact('headgate:flags.taken');
+
+/** The same of compressed streams. */
+export const takenCompressed: Fact<Taken> = new Fact('headgate:flags.taken-compressed');
 
 /** A stream was closed by us because it fell off the log, or was lost in the middle of its changes. */
 export const lost: Fact<ClientFact> = new Fact('headgate:flags.lost');

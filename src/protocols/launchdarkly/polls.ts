@@ -1,7 +1,6 @@
 import { crc32 } from 'node:zlib';
 import { payloadOf, type Pin, type Position, type Snapshot } from '../../dataset/index.ts';
-import { acceptsGzip, type Exchange } from '../../delivery/index.ts';
-import type { Slot } from '../../admission/index.ts';
+import { acceptsGzip, type Exchange, Stages } from '../../delivery/index.ts';
 import { admit } from './admit.ts';
 import { CATCH_UP_BYTES_FREE, catchUpSource } from './catch-up.ts';
 import { type ClientInfo, clientOf } from './client.ts';
@@ -115,7 +114,9 @@ export class Polls {
     });
     if (slot === undefined) return;
     const start = view.incremental === undefined ? FULL : startOf(environment, claim);
+    const stages = new Stages(this.#front.clock);
     const pin = environment.data.pin();
+    stages.pinned();
     try {
       if (start.kind === 'behind') {
         replyBehind(exchange, () => this.#fact(poll));
@@ -129,9 +130,10 @@ export class Polls {
           source: catchUpSource(parts),
           what: 'catch-up',
           encoding: 'identity',
+          stages,
         });
       } else {
-        await this.#deliverFull(poll, slot, headers, pin);
+        await this.#deliverFull(poll, { slot, stages }, headers, pin);
       }
     } finally {
       slot.release();
@@ -139,7 +141,7 @@ export class Polls {
     }
   }
 
-  async #deliverFull(poll: Poll, slot: Slot, headers: Headers, pin: Pin): Promise<void> {
+  async #deliverFull(poll: Poll, charged: Pick<Charged, 'slot' | 'stages'>, headers: Headers, pin: Pin): Promise<void> {
     const { exchange, view } = poll;
     const gzip = this.#front.compression && acceptsGzip(exchange.header('accept-encoding'));
     const payload = payloadOf(pin.snapshot, view.full(positionOf(pin.snapshot, view.name)), gzip ? 'gzip' : 'identity');
@@ -148,7 +150,7 @@ export class Polls {
     const encoding = gzip ? 'gzip' : 'identity';
     const sized: Headers = { ...headers, 'content-length': String(length) };
     if (gzip) sized['content-encoding'] = encoding;
-    await this.#deliver(poll, sized, { slot, source: payload, what: 'full', encoding });
+    await this.#deliver(poll, sized, { ...charged, source: payload, what: 'full', encoding });
   }
 
   /** Of an answer with data, and of the 304 in its place, which must say the same (RFC 9110, section 15.4.5). */

@@ -1,6 +1,6 @@
 import type { Slot } from '../../admission/index.ts';
 import { payloadOf, type Pin, type Plan, type Snapshot } from '../../dataset/index.ts';
-import { acceptsGzip, blockOf, type Exchange } from '../../delivery/index.ts';
+import { acceptsGzip, blockOf, type Exchange, Stages } from '../../delivery/index.ts';
 import { admit } from './admit.ts';
 import { bytesSource, CATCH_UP_BYTES_FREE, catchUpSource } from './catch-up.ts';
 import { clientOf } from './client.ts';
@@ -100,6 +100,7 @@ export class Streams {
     const slot = await this.#slotForOpen(client);
     if (slot === undefined) return;
     using _slot = slot;
+    const stages = new Stages(this.#front.clock);
     using pin = data.pin();
     const unbroken = environment.unbrokenSince(offset);
     const difference = unbroken && held !== undefined ? await data.difference(held) : undefined;
@@ -109,9 +110,10 @@ export class Streams {
       await this.#deliverFull(client, slot);
       return;
     }
+    stages.pinned();
     const text = catchUpSource(feed.view.changes(changes.keys, positionOf(changes, feed.view.name)));
     const source = client.compressed?.compress(text) ?? text;
-    if (!(await this.#send(client, { slot, source, what: 'catch-up' }))) return;
+    if (!(await this.#send(client, { slot, source, what: 'catch-up', stages }))) return;
     await this.#follow(client, changes.to, changes.to === pin.snapshot.offset ? pin.snapshot : undefined);
   }
 
@@ -175,23 +177,27 @@ export class Streams {
 
   async #deliverFull(client: StreamClient, slot: Slot): Promise<void> {
     using _slot = slot;
+    const stages = new Stages(this.#front.clock);
     const { environment, feed, compressed } = client;
     using pin = environment.data.pin();
+    stages.pinned();
     const { pieces } = feed.view.full(positionOf(pin.snapshot, feed.view.name));
     const plan: Plan = { pieces: [...this.#retry, ...pieces] };
     const source =
       compressed === undefined
         ? payloadOf(pin.snapshot, plan, 'identity')
         : compressed.pages(payloadOf(pin.snapshot, plan, 'gzip', { framed: false }));
-    await this.#sendThenFollow(client, pin, { slot, source, what: 'full' });
+    await this.#sendThenFollow(client, pin, { slot, source, what: 'full', stages });
   }
 
   async #deliverCatchUp(client: StreamClient, slot: Slot, start: Nearly): Promise<void> {
     using _slot = slot;
+    const stages = new Stages(this.#front.clock);
     using pin = client.environment.data.pin();
+    stages.pinned();
     const text = catchUpSource(reconnectText(client.feed.view, start, pin.snapshot));
     const source = client.compressed?.compress(text) ?? text;
-    await this.#sendThenFollow(client, pin, { slot, source, what: 'catch-up' });
+    await this.#sendThenFollow(client, pin, { slot, source, what: 'catch-up', stages });
   }
 
   /**
@@ -245,7 +251,7 @@ export class Streams {
   }
 }
 
-type Sending = Pick<Charged, 'slot' | 'source' | 'what'>;
+type Sending = Pick<Charged, 'slot' | 'source' | 'what' | 'stages'>;
 
 /**
  * What a client that reconnects is told. FDv1 has no word for "up to date", and some of its SDKs take their stream

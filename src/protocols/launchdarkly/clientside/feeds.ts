@@ -1,7 +1,9 @@
 import type { Audience } from '../directory.ts';
+import { ChangeTimes } from '../../../delivery/index.ts';
 import type { Environment, Survey } from '../environment.ts';
 import type { Evaluated } from '../evaluation/types.ts';
 import type { ClientSideOptions } from './deps.ts';
+import { taken } from '../facts.ts';
 import { FingerprintIndex } from './fingerprints.ts';
 import type { OpenStream } from './open-stream.ts';
 import { PingFeed } from './pings.ts';
@@ -36,6 +38,8 @@ export class ClientFeeds {
   readonly values: ValueFeed;
   /** Catch-ups of those who come back: not in line behind all that are open. */
   readonly catchUps: Turns;
+  /** When the data changed, and what streams of values have taken of it. */
+  readonly times: ChangeTimes = new ChangeTimes(taken);
   readonly #states = new Map<Audience, AudienceState>();
   readonly #unsubscribe: () => void;
 
@@ -51,6 +55,7 @@ export class ClientFeeds {
         if (event.type === 'batch') visible.changed(event.batch);
         else visible.forget();
       }
+      this.times.changed(environment.data.log, options.front.clock.now());
       this.pings.publish();
       this.values.wake();
     });

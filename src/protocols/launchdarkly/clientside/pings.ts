@@ -2,6 +2,7 @@ import { type Block, type Channel, blockOf, LiveGroup, type LiveLog } from '../.
 import type { Timer } from '../../../kernel/index.ts';
 import type { FrontOptions } from '../deps.ts';
 import type { Survey } from '../environment.ts';
+import { taken } from '../facts.ts';
 import type { OpenStream } from './open-stream.ts';
 
 /** As the vendor's relay writes it: one space as data. Browsers need some data, or no event is told to the page. */
@@ -26,6 +27,8 @@ interface PingPart {
   readonly group: LiveGroup<OpenStream>;
   readonly delayMs: number;
   timer: Timer | undefined;
+  /** When the change was that its next ping is for. */
+  changedAtMs: number;
 }
 
 /**
@@ -46,9 +49,10 @@ export class PingFeed {
         log,
         clock: front.clock,
         heartbeatMs: front.heartbeatMs,
+        taken,
         ...(front.connectionMsMax === undefined ? {} : { clientMsMax: front.connectionMsMax }),
       });
-      return { log, group, delayMs: (jitterMs * at) / count, timer: undefined };
+      return { log, group, delayMs: (jitterMs * at) / count, timer: undefined, changedAtMs: 0 };
     });
   }
 
@@ -66,6 +70,7 @@ export class PingFeed {
   /** Something changed. */
   publish(): void {
     for (const part of this.#parts) {
+      if (part.timer === undefined) part.changedAtMs = this.#clock.now();
       if (part.delayMs === 0) tell(part);
       else {
         part.timer ??= this.#clock.after(part.delayMs, () => {
@@ -100,7 +105,7 @@ export class PingFeed {
   }
 }
 
-function tell({ log, group }: PingPart): void {
+function tell({ log, group, changedAtMs }: PingPart): void {
   log.next++;
-  group.publish();
+  group.publish(changedAtMs);
 }

@@ -126,8 +126,12 @@ export class ValueStreams {
     const position = positionOf(missed.to, viewOf(stream.question, stream.revision));
     const changes = changesOf(missed, feeds, stream, stream.prints);
     const encoded = await encode(STREAM.changes(changes, position));
-    if (slot === undefined) await this.#sendFree(feeds, stream, encoded);
-    else await this.#sendWithSlot(feeds, stream, { encoded, slot, what: 'catch-up' });
+    if (slot === undefined) {
+      const isTaken = await this.#sendFree(feeds, stream, encoded);
+      // what changed while it was in line came with the oldest
+      if (isTaken) feeds.times.took(stream.cursor, encoded.bytes);
+      feeds.times.tell(this.#options.front.clock.now());
+    } else await this.#sendWithSlot(feeds, stream, { encoded, slot, what: 'catch-up' });
     stream.cursor = missed.to.offset;
   }
 

@@ -1,0 +1,59 @@
+import type { Environment, State } from './contract.ts';
+import { count, counted } from './format.ts';
+
+/** How something is to be looked at: in colour, and always in words as well. */
+export type Tone = 'good' | 'warn' | 'bad' | 'calm';
+
+/** Whether it is well, in a word, and why not. */
+export interface Verdict {
+  readonly word: string;
+  readonly tone: Tone;
+  readonly reasons: readonly string[];
+}
+
+const REASONS_MAX = 4;
+
+/** Whether the process is well. */
+export function verdictOf(state: State): Verdict {
+  const reasons = reasonsOf(state);
+  if (state.stopping) return { word: 'Stopping', tone: 'warn', reasons: ['nobody new is admitted', ...reasons] };
+  if (!state.ready) return { word: 'Not ready', tone: 'bad', reasons };
+  if (!state.healthy || reasons.length > 0) return { word: 'Ready, not healthy', tone: 'warn', reasons };
+  return { word: 'Ready and healthy', tone: 'good', reasons };
+}
+
+function reasonsOf({ environments, decisions }: State): readonly string[] {
+  const down = (decisions?.sources ?? []).filter(({ up }) => !up);
+  const reasons = [
+    ...environments.filter(({ ready }) => !ready).map(({ name }) => `${name} has no data yet`),
+    ...environments
+      .filter((environment) => environment.ready && connectionTone(environment) !== 'good')
+      .map(({ name, connection }) => `the source of ${name} is ${connection}`),
+    ...down.map(({ name }) => `the source ${name} does not answer`),
+  ];
+  const more = reasons.length - REASONS_MAX;
+  return more > 0 ? [...reasons.slice(0, REASONS_MAX), `and ${count(more)} more`] : reasons;
+}
+
+/** How the connection of an environment to its source is to be looked at. */
+export function connectionTone({ connection }: Environment): Tone {
+  if (connection === 'VALID') return 'good';
+  return connection === 'OFF' ? 'bad' : 'warn';
+}
+
+/** What goes on, in a sentence. */
+export function summaryOf({ budget, deliveries, environments, decisions }: State, refusedInMinute: number): string {
+  const streams = environments.reduce((sum, each) => sum + each.streams, 0);
+  const clients = [
+    ...(environments.length > 0 || decisions === null ? [counted(streams, 'open stream')] : []),
+    ...(decisions === null ? [] : [counted(decisions.bouncers, 'bouncer')]),
+  ].join(' and ');
+  const refused = refusedInMinute === 0 ? '' : `, ${count(refusedInMinute)} refused in the last minute`;
+  if (budget.waiting > 0) {
+    const waiting = `${count(budget.waiting)} wait for a slot`;
+    return `A herd is here: ${counted(deliveries.active, 'delivery', 'deliveries')} under way, ${waiting}${refused}.`;
+  }
+  if (deliveries.active > 0)
+    return `${counted(deliveries.active, 'delivery', 'deliveries')} under way, nobody waits${refused}. ${clients}.`;
+  return `Quiet: no delivery under way, nobody waits${refused}. ${clients}.`;
+}

@@ -25,6 +25,8 @@ export interface StateParts {
   readonly memoryLimitBytes: number;
   /** Infinity: no limit. */
   readonly queueMax: number;
+  /** How long the event loop has waited, and worked, since it began, in milliseconds; default this process's. */
+  readonly loopTimes?: () => { readonly idle: number; readonly active: number };
 }
 
 /** Deliveries that are shown one by one. */
@@ -44,11 +46,14 @@ const UTILIZATION_MS_MIN = 500;
  */
 export class StateReader {
   readonly #parts: StateParts;
-  #loop: ReturnType<typeof performance.eventLoopUtilization> = performance.eventLoopUtilization();
+  readonly #loopTimes: NonNullable<StateParts['loopTimes']>;
+  #loop: ReturnType<NonNullable<StateParts['loopTimes']>>;
   #utilization = 0;
 
   constructor(parts: StateParts) {
     this.#parts = parts;
+    this.#loopTimes = parts.loopTimes ?? (() => performance.eventLoopUtilization());
+    this.#loop = this.#loopTimes();
   }
 
   read(): State {
@@ -112,11 +117,12 @@ export class StateReader {
 
   /** Since the last time that somebody asked, unless that was just now. */
   #utilizationNow(): number {
-    const now = performance.eventLoopUtilization();
-    const { idle, active, utilization } = performance.eventLoopUtilization(now, this.#loop);
-    if (idle + active < UTILIZATION_MS_MIN) return this.#utilization;
+    const now = this.#loopTimes();
+    const activeMs = now.active - this.#loop.active;
+    const ms = activeMs + now.idle - this.#loop.idle;
+    if (ms < UTILIZATION_MS_MIN) return this.#utilization;
     this.#loop = now;
-    this.#utilization = Math.min(1, Math.max(0, utilization));
+    this.#utilization = activeMs / ms;
     return this.#utilization;
   }
 

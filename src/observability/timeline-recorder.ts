@@ -49,7 +49,7 @@ export class TimelineRecorder {
   constructor(parts: TimelineParts) {
     this.#parts = parts;
     this.#loop.enable();
-    this.#ring = new TimelineRing(this.#sample(), parts.clock.now());
+    this.#ring = new TimelineRing(this.#sample(0), parts.clock.now());
     this.#sampleLater();
   }
 
@@ -68,23 +68,28 @@ export class TimelineRecorder {
   }
 
   #sampleLater(): void {
-    this.#timer = this.#parts.clock.after(SAMPLE_MS, () => {
+    const { clock, wallNow } = this.#parts;
+    const dueMs = clock.now() + SAMPLE_MS;
+    this.#timer = clock.after(SAMPLE_MS, () => {
       this.#sampleLater();
-      const { clock, wallNow } = this.#parts;
-      if (!this.#ring.add(this.#sample(), clock.now(), wallNow())) return;
+      const nowMs = clock.now();
+      if (!this.#ring.add(this.#sample(nowMs - dueMs), nowMs, wallNow())) return;
+      this.#loop.reset();
       const bucket = this.#ring.last();
       if (bucket !== undefined) this.#onBucket?.(bucket);
     });
   }
 
-  #sample(): Sample {
+  /**
+   * @param lateMs - how late this very look is. A histogram that was reset is blind for its first interval: what begins in
+   *   that is seen by its end.
+   */
+  #sample(lateMs: number): Sample {
     const { admission, deliveries, streams, rssBytes = () => process.memoryUsage.rss() } = this.#parts;
     const { held, waiting, waitingOpen, parked, admitted, refused } = admission();
     const { ended, bytes } = deliveries();
-    const loopMaxMs = Math.max(0, this.#loop.max / 1e6 - RESOLUTION_MS);
-    // without a look in between the largest is none, and not 0
-    const isSeen = this.#loop.count > 0;
-    this.#loop.reset();
+    // before the histogram has anything its largest is none, and no number of milliseconds
+    const seenMs = this.#loop.count > 0 ? this.#loop.max / 1e6 - RESOLUTION_MS : 0;
     return {
       held,
       waiting: waiting + waitingOpen,
@@ -97,7 +102,7 @@ export class TimelineRecorder {
       refused: refused.full + refused.timeout + refused.closed,
       bytes,
       streams: streams(),
-      loopMaxMs: isSeen ? loopMaxMs : 0,
+      loopMaxMs: Math.max(0, seenMs, lateMs),
       rssBytes: rssBytes(),
     };
   }

@@ -48,8 +48,8 @@ export class Live {
   constructor(parts: LiveParts) {
     this.#parts = parts;
     this.routes = [
-      { methods: ['GET'], path: '/api/state', handle: (exchange) => this.#answerState(exchange) },
-      { methods: ['GET'], path: '/api/live', handle: (exchange) => this.#open(exchange) },
+      { methods: ['GET'], path: '/api/state', handle: ours((exchange) => this.#answerState(exchange)) },
+      { methods: ['GET'], path: '/api/live', handle: ours((exchange) => this.#open(exchange)) },
     ];
   }
 
@@ -146,6 +146,18 @@ export class Live {
     if (!viewer.channel.send(block)) viewer.behindSinceMs = this.#parts.clock.now();
     return true;
   }
+}
+
+/**
+ * Refuses what a page of another site asks for in somebody's browser. It could not read the answer, but it could take every
+ * place that there is for viewers. Only browsers say where they ask from.
+ */
+function ours(handle: (exchange: Exchange) => void): (exchange: Exchange) => void {
+  return (exchange) => {
+    const from = exchange.header('sec-fetch-site') ?? 'none';
+    if (from === 'none' || from === 'same-origin') return handle(exchange);
+    exchange.reply(403, { ...PLAIN, 'content-type': 'text/plain; charset=utf-8' }, 'not for pages of other sites\n');
+  };
 }
 
 function textOf(event: string, data: object): string {

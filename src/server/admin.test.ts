@@ -56,6 +56,21 @@ describe('the admin listener', () => {
     expect(await ask('/status', { authorization: 'Bearer s3cret' })).toBe(200);
   });
 
+  // Fails when public paths are let through wherever nobody may ask, or `/api` with them.
+  it('answers public paths without the token that is set, and nowhere else', async () => {
+    const publicPaths = new Set(['/status']);
+    await start({ host: '0.0.0.0', token: 's3cret', publicPaths });
+    expect(await ask('/status')).toBe(200);
+    expect(await ask('/metrics')).toBe(401);
+    admin?.close();
+    await start({ host: '0.0.0.0', publicPaths });
+    expect(await ask('/status')).toBe(403);
+    admin?.close();
+    await start({ publicPaths });
+    expect(await ask('/status')).toBe(200);
+    expect(await ask('/status', { host: 'evil.example' })).toBe(403);
+  });
+
   // Fails when the check of the Host header is removed.
   it('answers to the names of loopback only, on loopback without a token', async () => {
     await start({});

@@ -1,4 +1,4 @@
-// 1. The data: here 100,000 prices, each a key and a JSON text.
+// 1. The data: a key and a JSON text each.
 import { createServer } from 'node:http';
 import { Limiter } from 'headgate/admission';
 import { DataSet, formatPosition, parsePosition, payloadOf, planOf } from 'headgate/dataset';
@@ -18,7 +18,7 @@ const copyOf = (snapshot) =>
 const dataOf = (changes) => `{${changes.map(({ key, item }) => shape.entry(item ?? { key, text: 'null' }))}}`;
 const changesOf = (changes, state) => eventBlock({ event: 'changes', data: dataOf(changes), id: idOf(state) });
 
-// 3. The budget: so many copies at a time, so many clients that wait, so many bytes of old pages.
+// 3. The budget: copies at a time, clients that wait, readers that stopped and gave their slot on, bytes of old pages.
 const bounds = { maxConcurrent: 32, maxQueued: 1000, waitMsMax: 10_000, maxParked: 256, maxPinnedBytes: 64 << 20 };
 const limiter = new Limiter({ name: 'copies', ...bounds, pinnedBytes: () => prices.pinnedBytes });
 prices.onFreed(() => limiter.recheck());
@@ -48,7 +48,7 @@ async function follow(exchange) {
   release();
 }
 
-// 6. Somebody changes a price.
+// 6. Somebody changes an item: PUT /prices/KEY.
 async function change(exchange, key) {
   const item = priceOf(key, JSON.parse(await exchange.body(65_536)));
   await prices.apply([{ ...item, item }], 'effective');

@@ -1,0 +1,235 @@
+/**
+ * What a limiter does for a service that sends full copies, under clients that do not read, that leave, and that come
+ * late: Headgate's middleware beside the libraries that people use for it. See README.md and docs/middleware.md.
+ *
+ *   npm run build && npx tsc -p bench/tsconfig.json && node .bench/bench/middleware.js [--quick] [--markdown]
+ */
+import { fork, type ChildProcess } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { setTimeout as delay } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import { type Counts, LIMITS } from './middleware-copy.ts';
+import type { Harvest, Plan } from './middleware-load.ts';
+import { SETUPS, type Setup } from './middleware-setups.ts';
+import { machineLine } from './report.ts';
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    quick: { type: 'boolean', default: false },
+    markdown: { type: 'boolean', default: false },
+    repeats: { type: 'string' },
+    clients: { type: 'string' },
+    bytes: { type: 'string' },
+    json: { type: 'string' },
+    only: { type: 'string' },
+  },
+});
+const { quick, markdown } = values;
+const repeats = Number(values.repeats ?? (quick ? 1 : 3));
+const clients = Number(values.clients ?? (quick ? 80 : 150));
+/** More than the kernel takes for a client that does not read, which is 4 MB on loopback. */
+const copyBytes = Number(values.bytes ?? 8e6);
+/** What is still counted when everybody has been gone for so long is leaked. */
+const SETTLE_MS_MAX = 15_000;
+const SETTLE_LOOK_MS = 250;
+
+const HERD = { well: 0, stalled: 0, leaveQueue: 0, leaveHandler: 0, late: 10 };
+const third = Math.round(clients * 0.3);
+const SCENARIOS: Readonly<Record<string, { readonly title: string; readonly herd: Omit<Plan, 'port' | Timing> }>> = {
+  a: {
+    title: `${clients} clients at once, of which ${third} do not read`,
+    herd: { ...HERD, well: clients - third, stalled: third },
+  },
+  b: {
+    title: `${clients} clients at once, of which ${2 * third} leave after 0.3 s in the queue`,
+    herd: { ...HERD, well: clients - 2 * third, leaveQueue: 2 * third },
+  },
+  c: {
+    title: `${2 * third} clients that leave while the handler runs, one each 25 ms, then ${clients - third} at once`,
+    herd: { ...HERD, well: clients - third, leaveHandler: 2 * third },
+  },
+  d: { title: `${clients} clients at once, all of whom read`, herd: { ...HERD, well: clients } },
+  e: {
+    title: `${third} that leave while the handler runs, then ${clients} at once: ${third} do not read, ${third} leave the queue`,
+    herd: { ...HERD, well: clients - 2 * third, stalled: third, leaveQueue: third, leaveHandler: third },
+  },
+};
+
+type Timing = 'leaveQueueMs' | 'leaveHandlerMs' | 'lateAfterMs' | 'patienceMs';
+const TIMING: Pick<Plan, Timing> = {
+  leaveQueueMs: 300,
+  leaveHandlerMs: 50,
+  lateAfterMs: 2000,
+  patienceMs: quick ? 20_000 : 30_000,
+};
+
+/** One run of one library in one scenario. */
+interface Run {
+  readonly harvest: Harvest;
+  readonly rssPeakMib: number;
+  readonly cpuSeconds: number;
+  readonly leaked: number | undefined;
+  readonly madeForNobody: number;
+  readonly made: number;
+}
+
+function said<T>(child: ChildProcess): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const ended = (code: number | null): void =>
+      reject(new Error(`Cannot measure: ${child.spawnargs.join(' ')} ended with ${code}`));
+    child.once('exit', ended);
+    child.once('message', (message) => {
+      child.off('exit', ended);
+      resolve(message as T);
+    });
+  });
+}
+
+function countsOf(server: ChildProcess): Promise<Counts> {
+  const counts = said<Counts>(server);
+  server.send('counts');
+  return counts;
+}
+
+/** The most that was resident so far, by the kernel's own count. */
+function rssPeakMib(pid: number): number {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  return Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]) / 1024;
+}
+
+/** What is still counted when all are gone: at most so long, since a limiter may wait for a timeout of its own. */
+async function settled(server: ChildProcess): Promise<Counts> {
+  for (let waitedMs = 0; ; waitedMs += SETTLE_LOOK_MS) {
+    const counts = await countsOf(server);
+    if ((counts.counted ?? 0) === 0 || waitedMs >= SETTLE_MS_MAX) return counts;
+    await delay(SETTLE_LOOK_MS);
+  }
+}
+
+async function measure(number: number, herd: Omit<Plan, 'port' | Timing>): Promise<Run> {
+  const server = fork(join(import.meta.dirname, 'middleware-server.js'), [String(number), String(copyBytes)]);
+  try {
+    const { port } = await said<{ port: number }>(server);
+    const before = await countsOf(server);
+    const plan: Plan = { port, ...herd, ...TIMING };
+    const load = fork(join(import.meta.dirname, 'middleware-load.js'), [JSON.stringify(plan)], {
+      stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+    });
+    const harvest = JSON.parse(await text(load.stdout as NodeJS.ReadableStream)) as Harvest;
+    const { cpuSeconds } = await countsOf(server);
+    const { counted, made, madeForNobody } = await settled(server);
+    return {
+      harvest,
+      rssPeakMib: rssPeakMib(server.pid ?? 0),
+      cpuSeconds: cpuSeconds - before.cpuSeconds,
+      leaked: counted,
+      made,
+      madeForNobody,
+    };
+  } finally {
+    server.kill('SIGKILL');
+  }
+}
+
+function versionOf({ package: name }: Setup): string {
+  if (name === undefined) return '';
+  const root = join(import.meta.dirname, '..', '..');
+  const path = name === 'headgate' ? join(root, 'package.json') : join(root, 'node_modules', name, 'package.json');
+  return ` ${(JSON.parse(readFileSync(path, 'utf8')) as { version: string }).version}`;
+}
+
+function medianOf(list: readonly number[]): number {
+  return list.toSorted((a, b) => a - b)[Math.floor(list.length / 2)] ?? Number.NaN;
+}
+
+function show(value: number): string {
+  if (Number.isInteger(value)) return String(value);
+  return Math.abs(value) >= 100 ? String(Math.round(value)) : value.toFixed(1);
+}
+
+/** Median and, where they differ, least to most. */
+function spread(list: readonly number[]): string {
+  if (list.some((value) => !Number.isFinite(value))) return '–';
+  const [least, most] = [show(Math.min(...list)), show(Math.max(...list))];
+  return least === most ? least : `${show(medianOf(list))} (${least} to ${most})`;
+}
+
+/** A run, and that of nothing in the same repeat. */
+interface Pair {
+  readonly run: Run;
+  readonly baseline: Run;
+}
+
+const COLUMNS: Readonly<Record<string, (pair: Pair) => number>> = {
+  'peak RSS, MiB': ({ run }) => Math.round(run.rssPeakMib),
+  'of nothing': ({ run, baseline }) => run.rssPeakMib / baseline.rssPeakMib,
+  'served whole': ({ run }) => run.harvest.well.whole,
+  'refused (503)': ({ run }) => run.harvest.well.refused,
+  cut: ({ run }) => run.harvest.well.cut,
+  'never answered': ({ run }) => run.harvest.well.never,
+  'last served, s': ({ run }) => run.harvest.wellSeconds,
+  'late: served': ({ run }) => run.harvest.lateSeconds.length,
+  'late: median, s': ({ run }) => medianOf(run.harvest.lateSeconds),
+  'late: last, s': ({ run }) => Math.max(...run.harvest.lateSeconds),
+  'slots leaked': ({ run }) => run.leaked ?? Number.NaN,
+  'made for nobody': ({ run }) => run.madeForNobody,
+  'CPU, s': ({ run }) => run.cpuSeconds,
+};
+
+function tableOf(results: ReadonlyMap<Setup, readonly Pair[]>): string {
+  const names = Object.keys(COLUMNS);
+  const lines = [`| | ${names.join(' | ')} |`, `|---|${names.map(() => '---:').join('|')}|`];
+  for (const [setup, pairs] of results) {
+    const cells = Object.values(COLUMNS).map((column) => spread(pairs.map(column)));
+    lines.push(`| ${setup.name} | ${cells.join(' | ')} |`);
+  }
+  return lines.join('\n');
+}
+
+async function measureScenario(
+  herd: Omit<Plan, 'port' | Timing>,
+  setups: readonly Setup[],
+): Promise<Map<Setup, Pair[]>> {
+  const results = new Map<Setup, Pair[]>(setups.map((setup) => [setup, []]));
+  for (let repeat = 0; repeat < repeats; repeat++) {
+    const baseline = await measure(0, herd);
+    for (const setup of setups) {
+      const run = setup === SETUPS[0] ? baseline : await measure(SETUPS.indexOf(setup), herd);
+      results.get(setup)?.push({ run, baseline });
+      if (!markdown) console.error(`${repeat + 1}/${repeats} ${setup.name}: ${run.harvest.seconds.toFixed(1)} s`);
+    }
+  }
+  return results;
+}
+
+function introduce(setups: readonly Setup[]): void {
+  console.log(`${machineLine()}; ${repeats} repeat${repeats === 1 ? '' : 's'}.\n`);
+  console.log(
+    `${LIMITS.slots} slots, a queue of ${LIMITS.queue}, ${LIMITS.waitMs / 1000} s to wait, ${LIMITS.sendMs / 1000} s to send, for each library as far as it has such a setting. A copy has ${copyBytes / 1e6} MB and is made anew for each request.\n`,
+  );
+  console.log('| | version | how it is set up |\n|---|---|---|');
+  for (const setup of setups) console.log(`| ${setup.name} |${versionOf(setup)} | ${setup.note} |`);
+}
+
+const beganMs = performance.now();
+const wanted = values.only?.split(',');
+const setups = SETUPS.filter(
+  ({ name }, at) => at === 0 || wanted === undefined || wanted.some((each) => name.includes(each)),
+);
+const chosen = positionals.length > 0 ? positionals : Object.keys(SCENARIOS);
+introduce(setups);
+const kept: object[] = [];
+for (const name of chosen) {
+  const scenario = SCENARIOS[name];
+  if (scenario === undefined)
+    throw new Error(`Cannot measure: a scenario is one of ${Object.keys(SCENARIOS)}, got ${name}`);
+  const results = await measureScenario(scenario.herd, setups);
+  console.log(`\n**(${name}) ${scenario.title}**, and 10 late ones after 2 s\n\n${tableOf(results)}`);
+  for (const [setup, pairs] of results)
+    kept.push({ scenario: name, setup: setup.name, runs: pairs.map(({ run }) => run) });
+}
+if (values.json !== undefined) writeFileSync(values.json, JSON.stringify(kept, undefined, 2));
+console.log(`\nMeasured in ${Math.round((performance.now() - beganMs) / 60_000)} min.`);

@@ -1,0 +1,19 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
+// The least that a bouncer is: everything once, then what changed since.
+const url = process.argv[2] ?? 'http://127.0.0.1:8080';
+const headers = { 'x-api-key': 'key-of-the-example', 'user-agent': 'example-bouncer/v1.0.0' };
+const banned = new Map();
+
+for (let startup = true; ; startup = false) {
+  const response = await fetch(`${url}/v1/decisions/stream?startup=${startup}`, { headers });
+  if (response.status === 503) {
+    await delay(1000 * Number(response.headers.get('retry-after')));
+    continue;
+  }
+  const { new: added, deleted } = await response.json();
+  for (const { id } of deleted ?? []) banned.delete(id);
+  for (const { id, value, type } of added ?? []) banned.set(id, `${type} ${value}`);
+  if (startup || added?.length > 0 || deleted?.length > 0) console.log(JSON.stringify([...banned.values()].toSorted()));
+  await delay(500);
+}

@@ -1,0 +1,25 @@
+import { createServer } from 'node:http';
+import express from 'express';
+import { Copies, copyOf, deliver, limitDeliveries } from 'headgate/middleware/express';
+import { readRows } from '../rows.mjs';
+
+const copies = new Copies({ maxConcurrent: 8, maxQueued: 50, waitMsMax: 5000 });
+const app = express();
+
+app.get('/export', limitDeliveries(copies), async (req, res) => {
+  const rows = await readRows(copyOf(res).signal);
+  await deliver(res.type('json'), JSON.stringify(rows));
+});
+app.get('/', (req, res) => res.json(copies.stats()));
+
+const server = createServer(app);
+copies.attach(server);
+
+process.once('SIGTERM', async () => {
+  server.close();
+  copies.close();
+  await copies.drain(10_000);
+  server.closeAllConnections();
+});
+const { PORT = 8050 } = process.env;
+server.listen({ port: PORT, host: '127.0.0.1' }, () => console.log(JSON.stringify(server.address())));

@@ -1,0 +1,25 @@
+import { createServer } from 'node:http';
+import { Copies, deliver, limitDeliveries } from 'headgate/middleware/node';
+import { readRows } from '../rows.mjs';
+
+const copies = new Copies({ maxConcurrent: 8, maxQueued: 50, waitMsMax: 5000 });
+
+const exportAll = limitDeliveries(copies, async (req, res, { signal }) => {
+  const rows = await readRows(signal);
+  await deliver(res, JSON.stringify(rows), { headers: { 'content-type': 'application/json' } });
+});
+
+const server = createServer((req, res) => {
+  if (req.url === '/export') return exportAll(req, res).catch(() => res.destroy());
+  res.setHeader('content-type', 'application/json').end(JSON.stringify(copies.stats()));
+});
+copies.attach(server);
+
+process.once('SIGTERM', async () => {
+  server.close();
+  copies.close();
+  await copies.drain(10_000);
+  server.closeAllConnections();
+});
+const { PORT = 8050 } = process.env;
+server.listen({ port: PORT, host: '127.0.0.1' }, () => console.log(JSON.stringify(server.address())));

@@ -3,6 +3,9 @@ import type { DataSize } from './sizing.ts';
 import type { LimitsConfig } from './types.ts';
 import { formatBytes, formatDuration, type Parsed } from './values.ts';
 
+/** What an open stream takes in memory once it has its data, as `bench/herd` measures it. */
+const STREAM_BYTES = 10_400;
+
 /** A fleet that comes at once. */
 export interface Herd {
   readonly clients: number;
@@ -123,10 +126,15 @@ export function explainHerd(limits: LimitsConfig, herd: Herd, data: DataSize | u
     'bytes',
     `clients × data = ${clients} × ${formatBytes(bytes)} = ${formatBytes(total)}; less by as much as gzip saves for those that take it`,
   );
-  if (link === undefined) return [title, copies, line('time', 'clients × data / link: say its speed with --link')];
+  const stay = line(
+    'streams',
+    `clients × ${formatBytes(STREAM_BYTES)} = ${formatBytes(clients * STREAM_BYTES)} of memory beside the sum, while their streams stay open`,
+  );
+  if (link === undefined) return [title, copies, stay, line('time', 'clients × data / link: say its speed with --link')];
   return [
     title,
     copies,
+    stay,
     line(
       'time',
       `clients × data / link = ${formatBytes(total)} / ${speed(link)} = ${time((total / link) * 1000)} until the last one is complete, at best`,

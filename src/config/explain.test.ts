@@ -90,6 +90,7 @@ describe('a herd', () => {
   it('gets its turn wave by wave, and the rest is refused at first', () => {
     // 500 slots × 1 MB / 125 MB/s = 4 s: two waves within 10 s
     const shown = herd({ mode: 'auto', slots: 500 }, { clients: 5000, ...link }, 1_000_000);
+    expect(shown).toContain('clients × 10.16KiB = 49.59MiB of memory');
     expect(shown).toContain('= 40s until the last one is complete, at best');
     expect(shown).toContain('500 at once, each with link / 500 = 2Mbit/s, above the floor of 524.29kbit/s');
     expect(shown).toContain('/ 1Gbit/s = 4s');

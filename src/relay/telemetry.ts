@@ -214,6 +214,8 @@ function figuresOf({ config, limiter, deliveries, services, activeRequests }: Te
   return {
     admission: limiter.stats(),
     slotsMax: config.limits.slots,
+    queueMax: config.limits.queue,
+    memoryLimitBytes: config.machine.memoryLimitBytes,
     pinnedBytesMax: config.limits.pinnedBytesMax,
     deliveries: deliveries.stats(),
     kernelHeldBytes: deliveries.kernelHeldBytes(),

@@ -68,6 +68,9 @@ describe('the import rules', () => {
       );
       plant('src/server/a.ts', importing('../stores/index.ts', '../observability/index.ts', '../cli/main.ts'));
       plant('src/config/a.ts', importing('../admission/index.ts'));
+      plant('src/herd/index.ts', exporting('herd'));
+      plant('src/herd/a.ts', importing('../server/index.ts'));
+      plant('src/relay/a.ts', importing('../herd/index.ts'));
       plant('src/server/b.ts', importing('./a.test.ts', './nowhere.ts', 'dev-only', 'unlisted'));
       plant('package.json', '{ "devDependencies": { "dev-only": "1.0.0" } }\n');
       plant('node_modules/dev-only/index.js', exporting('devOnly'));
@@ -82,12 +85,14 @@ describe('the import rules', () => {
           'dataset-does-no-io: src/dataset/a.ts -> fs',
           'edges-import-core-only: src/protocols/two/a.ts -> src/server/index.ts',
           'enter-a-room-by-its-index: src/protocols/two/a.ts -> src/admission/queue.ts',
+          'herd-imports-kernel-and-outbound-only: src/herd/a.ts -> src/server/index.ts',
           'kernel-imports-no-room: src/kernel/a.ts -> src/admission/index.ts',
           'no-circular: src/kernel/b.ts -> src/kernel/c.ts',
           'nobody-imports-cli: src/server/a.ts -> src/cli/main.ts',
           'not-to-unresolvable: src/server/b.ts -> ./nowhere.ts',
           'no-dev-dependency-in-src: src/server/b.ts -> node_modules/dev-only/index.js',
           'no-unlisted-dependency: src/server/b.ts -> node_modules/unlisted/index.js',
+          'only-cli-imports-herd: src/relay/a.ts -> src/herd/index.ts',
           'only-relay-wires-observability: src/server/a.ts -> src/observability/index.ts',
           'protocols-do-not-know-each-other: src/protocols/two/a.ts -> src/protocols/one/index.ts',
           'server-does-not-know-stores-or-sources: src/server/a.ts -> src/stores/index.ts',

@@ -1,0 +1,10 @@
+export { type HerdProgress, type HerdRun, herdOptions, runHerd } from './herd.ts';
+export { HERD_CLIENTS_MAX, type HerdOptions, type HerdPart, type HerdShares } from './options.ts';
+export { reportPage } from './page.ts';
+export type { HerdEnd, HerdReport, RoleReport, ToolReport } from './report.ts';
+export type { ServerReport } from './server-watch.ts';
+export { shownBytes, shownCount } from './shown.ts';
+export type { Spread } from './spread.ts';
+export { reportText } from './text.ts';
+export type { TimelineReport } from './timeline.ts';
+export { HERD_KINDS, HERD_SDKS, type HerdKind, type Role } from './words.ts';

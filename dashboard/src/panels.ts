@@ -25,6 +25,8 @@ export class Panels {
     say(byId('causes-recent'), recentTitle(recent));
     this.#tables.write(state, recent);
     say(byId('node'), `Node ${state.node}.`);
+    // for whoever reads the page by a program: of when its numbers are
+    mark(byId('main'), 'data-at', String(state.atMs));
   }
 
   #writeLead(state: State, refusedInMinute: number): void {

@@ -33,7 +33,6 @@ export interface Page {
   reload(): Promise<unknown>;
   /** An expression, evaluated in the page. */
   evaluate<T>(expression: string): Promise<T>;
-  waitForFunction(expression: string, argument?: undefined, options?: { timeout: number }): Promise<unknown>;
   locator(selector: string): Locator;
   screenshot(options: { path: string; fullPage?: boolean }): Promise<unknown>;
   setViewportSize(size: { width: number; height: number }): Promise<void>;

@@ -2,6 +2,7 @@ import net, { type AddressInfo, type Server, type Socket } from 'node:net';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import {
   bytesAcked,
+  kernelHeldBytes,
   lowWaterOf,
   probeLowWater,
   setLowWater,
@@ -147,13 +148,30 @@ describe.runIf(isLinux)('what the kernel says of a connection', () => {
     await until(() => tcpInfo(socket)?.bytesReceived === 1234);
   });
 
+  // Fails when kernelHeldBytes() leaves out what was sent, or what was not.
+  it('is how much it holds: what was handed to it, less what was acknowledged', async () => {
+    let socket: Socket | undefined;
+    const server = await listen((accepted) => (socket = accepted));
+    await dial(server);
+    const sender = await until(() => socket).then(() => socket as Socket);
+    expect(kernelHeldBytes(sender)).toBe(0);
+    sender.write(Buffer.alloc(32 * 1024 * 1024));
+    const inNode = (): number => (sender as unknown as { _handle: { writeQueueSize: number } })._handle.writeQueueSize;
+    // once the reader's own kernel is full nothing moves any more
+    await until(() => (kernelHeldBytes(sender) ?? 0) > 0 && tcpInfo(sender)?.unacked === 0);
+    const held = kernelHeldBytes(sender) ?? 0;
+    expect(held).toBeGreaterThan(0);
+    expect(held + (bytesAcked(sender) ?? 0)).toBe(sender.bytesWritten - inNode());
+  });
+
   it('is nothing once the socket is closed', async () => {
     const server = await listen();
     const client = await dial(server);
     expect(tcpInfo(client)).toBeDefined();
     client.destroy();
     await until(() => client.closed);
-    expect([tcpInfo(client), lowWaterOf(client), bytesAcked(client)]).toEqual([undefined, undefined, undefined]);
+    const asked = [tcpInfo(client), lowWaterOf(client), bytesAcked(client), kernelHeldBytes(client)];
+    expect(asked).toEqual([undefined, undefined, undefined, undefined]);
   });
 });
 
@@ -204,8 +222,8 @@ describe('where the mark cannot be set', () => {
       },
     });
     for (const system of [fails, old, absent]) {
-      const asked = [tcpInfo(client, system), lowWaterOf(client, system), bytesAcked(client, system)];
-      expect(asked).toEqual([undefined, undefined, undefined]);
+      const asked = [tcpInfo, lowWaterOf, bytesAcked, kernelHeldBytes].map((ask) => ask(client, system));
+      expect(asked).toEqual([undefined, undefined, undefined, undefined]);
     }
   });
 });

@@ -94,6 +94,28 @@ describe('a live client', () => {
     expect(group.stats()).toMatchObject({ behind: 0, clients: 2, sent: 6 });
   });
 
+  // Fails when survey() leaves out what is held back, or those that are being closed.
+  it('is looked at once: by what it has yet to be sent, and what its socket holds back', () => {
+    const { join, publish, group } = setUp();
+    join('current');
+    const slow = join('slow', false);
+    const leaving = join('leaving', false);
+    publish(3);
+    group.close(leaving);
+    const seen: [string, number][] = [];
+    group.survey((name, missed) => seen.push([name, missed]));
+    expect(seen).toEqual([
+      ['current', 0],
+      ['slow', 3],
+      ['leaving', 3],
+    ]);
+    slow.open = true;
+    slow.take();
+    seen.length = 0;
+    group.survey((name, missed) => seen.push([name, missed]));
+    expect(seen[1]).toEqual(['slow', 0]);
+  });
+
   it('that fell off the log while its socket is stuck is reset, and counted', () => {
     const { join, publish, group, log, lost } = setUp();
     const slow = join('slow', false);

@@ -437,3 +437,17 @@ describe('no bouncer misses anything', () => {
     );
   });
 });
+
+// Fails when lags() counts a cursor that needs everything as one that needs a delta.
+it('tells how far each cursor is behind; one that no delta can answer misses everything', () => {
+  const { cursors } = kit({ perKeyMax: 10 });
+  const at = (address: string, offset: number): void => cursors.moved({ ...NAME, address }, undefined, offset);
+  at('192.0.2.1', 100);
+  at('192.0.2.2', 99);
+  at('192.0.2.3', 90);
+  at('192.0.2.4', 89);
+  at('192.0.2.5', 94);
+  at('192.0.2.6', 101);
+  expect(cursors.lags({ offset: 100, reach: 0 })).toEqual({ current: 1, few: 3, many: 2 });
+  expect(cursors.lags({ offset: 100, reach: 95 })).toEqual({ current: 1, few: 1, many: 4 });
+});

@@ -261,6 +261,7 @@ export class Environment {
 
   /** Bytes of a full copy before compression, as it was last sent on a stream; undefined: none was. */
   get fullBytes(): number | undefined {
+    if (!this.data.ready) return undefined;
     const snapshot = this.data.snapshot();
     for (const { view } of [this.objects, this.all]) {
       const bytes = snapshot.knownByteLength(view.full(positionOf(snapshot, view.name)));

@@ -66,7 +66,7 @@ describe('the arithmetic', () => {
 
   it('adds the data, and says when the sum does not fit', () => {
     expect(text({ mode: 'auto' }, { data: dataOf(11 * MIB) })).toMatch(
-      /data {10}11MiB in 1 environment, as --data says; in memory 3 × that.*\n {2}sum {11}512 slots .* = 463MiB of 512MiB at the most\n/,
+      /data {10}11MiB in 1 environment, as --data says; in memory 3 × that.*\n {2}sum {11}512 slots .* = 473MiB of 512MiB at the most\n/,
     );
     expect(text({ mode: 'auto' }, { data: dataOf(90 * MIB) })).toContain('WHICH DOES NOT FIT');
   });

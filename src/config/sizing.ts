@@ -5,7 +5,7 @@ import { formatBytes } from './values.ts';
 const MIB = 1024 * 1024;
 
 /** What the process takes without data; `bench/sizing` measures it. */
-export const PROCESS_BYTES: number = 110 * MIB;
+const PROCESS_BYTES = 120 * MIB;
 /** How many full copies the data take: texts, encodings, and what is garbage for a while. `bench/sizing`, from 10 MiB up. */
 export const COPIES = 3;
 /** What bouncers are sent for one decision, as measured on a community blocklist. */
@@ -35,7 +35,7 @@ export interface Fit {
 }
 
 /** Process and data alone. */
-export function ownBytes(data: DataSize): number {
+function ownBytes(data: DataSize): number {
   return PROCESS_BYTES + COPIES * data.bytes;
 }
 
@@ -85,7 +85,7 @@ function adviceFor(limits: LimitsConfig, data: DataSize): string {
  * const machine = { memoryLimitBytes: 512 * 2 ** 20, lowWater: true };
  * const data = { environments: 1, decisions: 0, bytes: 11_000_000, largestBytes: 11_000_000 };
  * const fit = fitOf(resolveLimits('auto', machine), machine, data);
- * console.log(fit.fits, fit.totalBytes); // true 483887680
+ * console.log(fit.fits, fit.totalBytes); // true 494373440
  */
 export function fitOf(limits: LimitsConfig, machine: Machine, data: DataSize): Fit {
   if (!limits.enabled) return unbounded(limits, machine, data);
@@ -128,7 +128,7 @@ export function describeData({ environments, decisions, bytes, largestBytes }: D
  * const machine = { memoryLimitBytes: 512 * 2 ** 20, lowWater: true };
  * const data = { environments: 1, decisions: 0, bytes: 2 ** 20, largestBytes: 2 ** 20 };
  * console.log(explainFit(resolveLimits('auto', machine), machine, data));
- * // data: 1MiB in 1 environment; 512 slots × 256KiB + 256 parked × 256KiB + 2048 waiting × 32KiB + 64MiB pinned + 3 × data + 110MiB process = 433MiB of 512MiB at the most
+ * // data: 1MiB in 1 environment; 512 slots × 256KiB + 256 parked × 256KiB + 2048 waiting × 32KiB + 64MiB pinned + 3 × data + 120MiB process = 443MiB of 512MiB at the most
  */
 export function explainFit(limits: LimitsConfig, machine: Machine, data: DataSize): string {
   const { text, fits, advice } = fitOf(limits, machine, data);

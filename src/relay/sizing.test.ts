@@ -34,7 +34,7 @@ describe('the size of the data', () => {
     holds(flags(11 * MIB));
     clock.advance(180_000);
     expect(lines).toEqual([
-      expect.stringMatching(/^info data: 11MiB in 1 environment; 512 slots × .*463MiB of 512MiB/),
+      expect.stringMatching(/^info data: 11MiB in 1 environment; 512 slots × .*473MiB of 512MiB/),
     ]);
   });
 

@@ -12,7 +12,7 @@ export interface KoaContextLike {
   readonly res: NodeResponse;
   status: number;
   body: unknown;
-  respond?: boolean;
+  respond?: boolean | undefined;
   set(name: string, value: string): void;
 }
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { QUIET } from '../../test/support/dashboard-state.ts';
-import { budgetNote, causesOf, type Figure, figuresOf, meterText, recentTitle } from './budget.ts';
+import { budgetNote, causesOf, type Figure, figuresOf, meterText, recentTitle, refusedLately } from './budget.ts';
 import type { State } from './contract.ts';
-import { History } from './history.ts';
+import { History, type Recent } from './history.ts';
 
 const figure = (state: State, id: string, refusedInMinute = 0): Figure => {
   const found = figuresOf(state, undefined, refusedInMinute).find((each) => each.id === id);
@@ -35,6 +35,20 @@ describe('the gauge', () => {
     });
     expect(figure(withBudget({ pinnedBytes: 60 * 1024 * 1024 }), 'pinned').tone).toBe('bad');
     expect(figure(QUIET, 'refused-minute', 3)).toMatchObject({ value: '3', tone: 'bad' });
+  });
+
+  it('counts the refusals of a minute by the timeline, until the page itself has seen a minute', () => {
+    const recent = (overMs: number, full: number): Recent => ({
+      overMs,
+      ended: QUIET.deliveries.ended,
+      refused: { ...QUIET.budget.refused, full, aborted: 1000 },
+      admittedPerSecond: 0,
+      bytesPerSecond: 0,
+    });
+    expect(refusedLately(undefined, 7)).toBe(7);
+    expect(refusedLately(recent(5000, 3), 7)).toBe(7);
+    expect(refusedLately(recent(5000, 9), 7)).toBe(9);
+    expect(refusedLately(recent(60_000, 3), 7)).toBe(3);
   });
 
   // Fails when those who left by themselves are counted as refused.

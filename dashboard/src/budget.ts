@@ -80,6 +80,18 @@ export function figuresOf(
   ];
 }
 
+const MINUTE_MS = 60_000;
+
+/**
+ * How many were refused in the last minute. A page that is younger knows it from the timeline alone, whose last step may be
+ * 2 s old: what it has seen itself since then counts as well.
+ */
+export function refusedLately(recent: Recent | undefined, inTimeline: number): number {
+  if (recent === undefined) return inTimeline;
+  const seen = refusedOf(recent.refused);
+  return recent.overMs >= MINUTE_MS ? seen : Math.max(seen, inTimeline);
+}
+
 /** Those who were told no: who left by himself while he waited was not refused. */
 function refusedOf(refused: State['budget']['refused']): number {
   return refused.full + refused.timeout + refused.early + refused.closed;

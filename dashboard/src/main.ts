@@ -1,3 +1,4 @@
+import { refusedLately } from './budget.ts';
 import type { State } from './contract.ts';
 import { byId, say } from './dom.ts';
 import { History } from './history.ts';
@@ -19,7 +20,8 @@ let last: State | undefined;
 /** Draws what came. A page that nobody sees is drawn when somebody looks. */
 function draw(): void {
   if (document.hidden || last === undefined) return;
-  panels.write(last, history.recent(), plots.refusedInMinute);
+  const recent = history.recent();
+  panels.write(last, recent, refusedLately(recent, plots.refusedInMinute));
   plots.update();
 }
 

@@ -39,6 +39,8 @@ export class Panels {
     say(byId('summary'), summaryOf(state, refusedInMinute));
     say(byId('version'), `Version ${state.version}`);
     say(byId('since'), `up ${duration(state.atMs - state.startedAtMs)}, since ${dayTime(state.startedAtMs)}`);
+    const { word: title } = verdict;
+    document.title = title === 'Ready and healthy' ? 'Headgate' : `${title} – Headgate`;
     this.#announce(verdict);
   }
 
@@ -48,7 +50,6 @@ export class Panels {
     if (text === this.#said) return;
     this.#said = text;
     say(byId('announce'), text);
-    document.title = word === 'Ready and healthy' ? 'Headgate' : `${word} – Headgate`;
   }
 }
 

@@ -9,6 +9,8 @@ const HEIGHT_PX = 132;
 const AXIS_PX = 48;
 const RIGHT_AXIS_PX = 64;
 const BYTES_MIN = 1024 * 1024;
+/** A process that began just now has not much to show. */
+const SECONDS_MIN = 60;
 const MINUTE_MS = 60_000;
 const FONT = '11px system-ui, sans-serif';
 
@@ -104,10 +106,12 @@ export class Plots {
     return new uPlot(options, drawn.columns as uPlot.AlignedData, drawn.place);
   }
 
-  /** From when to when, in seconds: it ends with the last numbers that there are. */
+  /** From when to when, in seconds: to the last numbers that there are, and no further back than the first. */
   #range(): [number, number] {
-    const to = this.#drawn[0]?.columns[0]?.at(-1) ?? Date.now() / 1000;
-    return [to - this.#minutes * 60, to];
+    const times = this.#drawn[0]?.columns[0] ?? [];
+    const to = times.at(-1) ?? Date.now() / 1000;
+    const seconds = Math.max(SECONDS_MIN, Math.min(this.#minutes * 60, to - (times[0] ?? 0)));
+    return [to - seconds, to];
   }
 
   /** Writes what the lines say where the cursor stands, or now. */
@@ -212,8 +216,9 @@ function optionsOf(
         grid,
         size: 26,
         space: 70,
-        values: (_, splits) => splits.map((each) => clockTime(each * 1000).slice(0, 5)),
-        incrs: [60, 120, 180, 300, 600, 900],
+        values: (_, splits) =>
+          splits.map((each) => clockTime(each * 1000).slice(0, (splits[1] ?? 0) - (splits[0] ?? 0) < 60 ? 8 : 5)),
+        incrs: [10, 20, 30, 60, 120, 180, 300, 600, 900],
       },
       { ...axis, grid, size: AXIS_PX, space: 28, values: (_, splits) => splits.map(axisText) },
       ...(unitRight === undefined

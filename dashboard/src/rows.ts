@@ -18,6 +18,8 @@ import { connectionTone, type Tone } from './verdict.ts';
 /** More rows than anybody reads, few enough to be drawn each second. */
 const ENVIRONMENTS_MAX = 200;
 const SOURCES_MAX = 100;
+const DELIVERIES_MAX = 20;
+const TROUBLE_MAX = 20;
 
 export interface DeliveryRow {
   readonly name: string;
@@ -33,7 +35,7 @@ export interface DeliveryRow {
 
 /** Deliveries in progress, the slowest readers first. */
 export function deliveryRows({ deliveries }: State): readonly DeliveryRow[] {
-  return deliveries.slowest.map((each) => ({
+  return deliveries.slowest.slice(0, DELIVERIES_MAX).map((each) => ({
     name: each.name,
     route: each.route,
     address: each.address,
@@ -254,7 +256,7 @@ const DAY_MS = 86_400_000;
 
 /** What the log said, newest first. */
 export function troubleRows({ trouble, atMs: nowMs }: State): readonly TroubleRow[] {
-  return trouble.map(({ atMs, level, text, count: times }) => ({
+  return trouble.slice(0, TROUBLE_MAX).map(({ atMs, level, text, count: times }) => ({
     at: nowMs - atMs < DAY_MS ? clockTime(atMs) : dayTime(atMs),
     level: level === 'error' ? 'error' : 'warning',
     tone: level === 'error' ? 'bad' : 'warn',

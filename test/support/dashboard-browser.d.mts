@@ -34,6 +34,7 @@ export interface Page {
   /** An expression, evaluated in the page. */
   evaluate<T>(expression: string): Promise<T>;
   locator(selector: string): Locator;
+  readonly keyboard: { press(key: string): Promise<void> };
   screenshot(options: { path: string; fullPage?: boolean }): Promise<unknown>;
   setViewportSize(size: { width: number; height: number }): Promise<void>;
   title(): Promise<string>;

@@ -6,7 +6,7 @@ import { QUIET, timelineOf } from './dashboard-state.ts';
 import { ROOT } from './files.ts';
 
 /** The page as it was built; `BENCH_DIST` names another build. */
-const PAGE = `${process.env['BENCH_DIST'] ?? `${ROOT}dist`}/dashboard`;
+export const PAGE: string = `${process.env['BENCH_DIST'] ?? `${ROOT}dist`}/dashboard`;
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; " +
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -25,6 +25,8 @@ export class DashboardStandIn {
   token: string | undefined;
   state: State = QUIET;
   timeline: Timeline = timelineOf([]);
+  /** Whether as many watch as may. */
+  isFull = false;
   /** Requests for the API that came, with the token that they showed. */
   readonly asked: { readonly path: string; readonly authorization: string | undefined }[] = [];
 
@@ -69,6 +71,10 @@ export class DashboardStandIn {
     this.asked.push({ path, authorization });
     if (this.token !== undefined && authorization !== `Bearer ${this.token}`) {
       response.writeHead(401, { 'www-authenticate': 'Bearer' }).end('a bearer token is wanted\n');
+      return;
+    }
+    if (this.isFull) {
+      response.writeHead(503, { 'retry-after': '1' }).end('16 watch already\n');
       return;
     }
     if (path !== '/api/live') {

@@ -1,6 +1,6 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
-import type { AddressInfo } from 'node:net';
+import { mkdtempSync, renameSync, writeFileSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
@@ -118,6 +118,70 @@ describe('the metrics of a relay', { timeout: TEST_MS_MAX }, () => {
     expect(after).not.toContain(ENV_ID);
   });
 
+  it('tell of a herd before, while some of it has stalled, and after', async () => {
+    const path = join(mkdtempSync(join(tmpdir(), 'headgate-metrics-')), 'flags.json');
+    const write = (version: number): void => {
+      const filler = 'x'.repeat(2000);
+      const item = (key: string): object => ({ key, version: key === 'flag-0' ? version : 1, on: true, filler });
+      const flags = Object.fromEntries(Array.from({ length: 5000 }, (_, at) => [`flag-${at}`, item(`flag-${at}`)]));
+      writeFileSync(`${path}.new`, JSON.stringify({ flags, segments: {} }));
+      renameSync(`${path}.new`, path);
+    };
+    write(1);
+    const source = { type: 'file', name: 'production', paths: [path], sdkKey: SDK_KEY, interval: '100ms' };
+    const headgate = await start({ flags: { sources: [source] }, limits: { mode: 'auto', slots: 8, parking: true } });
+    const one = (text: string, name: string): number => valueOf(text, name) ?? Number.NaN;
+    const completed = `headgate_deliveries_total{front="flags",tenant="production",route="/all",copy="full",outcome="completed"}`;
+    const behind = (text: string): number[] =>
+      ['0', '1-10', 'more'].map((lag) => one(text, `headgate_clients_behind{front="flags",lag="${lag}"}`));
+
+    const before = await metricsOf(headgate);
+    expect(one(before, 'headgate_deliveries_started_total')).toBe(0);
+    expect(one(before, 'headgate_deliveries_kernel_held_bytes')).toBe(0);
+    expect(behind(before)).toEqual([0, 0, 0]);
+    expect(valueOf(before, 'headgate_environment_size_bytes{tenant="production"}')).toBeUndefined();
+
+    const stalled = Array.from({ length: STALLED }, () => stalledStream(headgate.port));
+    const readers = Array.from({ length: READERS }, () => readerOf(headgate.port));
+    // before the relay stops, which waits for streams
+    closing.unshift(() => [...stalled, ...readers].forEach(({ socket }) => socket.destroy()));
+    const size = Math.max(...(await Promise.all(readers.map(({ whole }) => whole))));
+    const during = await vi.waitFor(async () => {
+      const text = await metricsOf(headgate);
+      expect(one(text, 'headgate_deliveries_active')).toBe(STALLED);
+      expect(one(text, completed)).toBe(READERS);
+      expect(one(text, 'headgate_deliveries_kernel_held_bytes')).toBeGreaterThan(0);
+      return text;
+    }, WAIT_MS);
+    expect(behind(during)).toEqual([READERS, 0, 0]);
+    expect(one(during, 'headgate_environment_size_bytes{tenant="production"}')).toBe(size);
+    const encoded = one(during, 'headgate_encoded_bytes_total{front="flags",encoding="identity"}');
+    // once for all of them
+    expect(encoded).toBeGreaterThan(0.9 * size);
+    expect(encoded).toBeLessThan(1.1 * size);
+    expect(one(during, 'headgate_encode_seconds_sum{front="flags",encoding="identity"}')).toBeGreaterThan(0);
+    expect(one(during, 'headgate_admission_wait_seconds_count{front="flags",answer="admitted"}')).toBe(READERS);
+
+    write(2);
+    const changed = await Promise.all(readers.map(({ changed: change }) => change));
+    const after = await vi.waitFor(async () => {
+      const text = await metricsOf(headgate);
+      expect(one(text, 'headgate_change_latency_seconds_count{front="flags"}')).toBe(READERS);
+      return text;
+    }, WAIT_MS);
+    const sent = changed.reduce((sum, bytes) => sum + bytes, 0);
+    expect(one(after, 'headgate_sent_bytes_total{front="flags",copy="change",encoding="identity"}')).toBe(sent);
+    expect(behind(after)).toEqual([READERS, 0, 0]);
+
+    for (const { socket } of stalled) socket.destroy();
+    await vi.waitFor(async () => {
+      const text = await metricsOf(headgate);
+      expect(one(text, completed.replace('completed', 'client_gone'))).toBe(STALLED);
+      const left = ['active', 'parked', 'kernel_held_bytes'].map((name) => one(text, `headgate_deliveries_${name}`));
+      expect([...left, one(text, 'headgate_admission_held')]).toEqual([0, 0, 0, 0]);
+    }, WAIT_MS);
+  });
+
   it('are where health and status are as well', async () => {
     const headgate = await start({});
     const admin = await adminOf(headgate);
@@ -176,6 +240,53 @@ async function freePort(): Promise<number> {
   return port;
 }
 
+/** Fewer than there are slots: all are admitted at once. */
+const STALLED = 3;
+const READERS = 12;
+const ASK = `GET /all HTTP/1.1\r\nHost: x\r\nAuthorization: ${SDK_KEY}\r\n\r\n`;
+
+/** A stream that is asked for, and never read. */
+function stalledStream(port: number): { readonly socket: Socket } {
+  const socket = connect(port, '127.0.0.1').pause();
+  socket.on('error', () => {});
+  socket.write(ASK);
+  return { socket };
+}
+
+interface Reader {
+  readonly socket: Socket;
+  /** Bytes of its first event, and of the one after it. */
+  readonly whole: Promise<number>;
+  readonly changed: Promise<number>;
+}
+
+/** A stream that is read as fast as it comes. */
+function readerOf(port: number): Reader {
+  const leaving = new AbortController();
+  const socket = { destroy: () => leaving.abort() } as Socket;
+  const sizes: { readonly promise: Promise<number>; readonly told: (bytes: number) => void }[] = [0, 1].map(() => {
+    let told: (bytes: number) => void = () => {};
+    const promise = new Promise<number>((resolve) => (told = resolve));
+    return { promise, told };
+  });
+  const read = async (): Promise<void> => {
+    const url = `http://127.0.0.1:${port}/all`;
+    const { body } = await fetch(url, { headers: { authorization: SDK_KEY }, signal: leaving.signal });
+    let bytes = 0;
+    let tail = '';
+    for await (const piece of body as AsyncIterable<Uint8Array>) {
+      bytes += piece.byteLength;
+      tail = (tail + Buffer.from(piece.subarray(-2)).toString('latin1')).slice(-2);
+      if (tail !== '\n\n') continue;
+      sizes.shift()?.told(bytes);
+      bytes = 0;
+    }
+  };
+  const [first, second] = sizes;
+  read().catch(() => {});
+  return { socket, whole: first?.promise ?? Promise.resolve(0), changed: second?.promise ?? Promise.resolve(0) };
+}
+
 describe('a collector', { timeout: TEST_MS_MAX }, () => {
   it('gets metrics and a trace of each delivery', async () => {
     const collector = await Collector.start();
@@ -199,7 +310,8 @@ describe('a collector', { timeout: TEST_MS_MAX }, () => {
     expect(root.name).toBe('delivery full');
     expect(JSON.stringify(root.attributes)).toContain('{"key":"headgate.environment","value":{"stringValue":');
     const children = collector.spans.filter(({ parentSpanId }) => parentSpanId === root.spanId);
-    expect(children.map(({ name }) => name)).toEqual(['wait', 'send']);
+    expect(children.map(({ name }) => name)).toEqual(['wait', 'pin', 'encode', 'send']);
+    expect(JSON.stringify(children.at(-1)?.attributes)).toContain('"headgate.outcome"');
     expect(children.at(-1)?.endTimeUnixNano).toBe(root.endTimeUnixNano);
     expect(Math.abs(Number(root.endTimeUnixNano) / 1e6 - Date.now())).toBeLessThan(60_000);
 

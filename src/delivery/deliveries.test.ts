@@ -171,7 +171,6 @@ describe('a delivery', () => {
       ended: { completed: 1, client_gone: 1, stalled: 0, capped: 0, error: 0, shutdown: 0 },
       bytes: 4 * PAGE,
       parks: 0,
-      copiedBytes: 0,
     });
   });
 });

@@ -63,11 +63,6 @@ export interface DeliveriesStats {
   readonly bytes: number;
   /** How often a place was given up. */
   readonly parks: number;
-  /**
-   * What the deliveries in progress would hold, if each had a copy of its own: their sizes together. One whose size is not
-   * known beforehand counts with what it has sent.
-   */
-  readonly copiedBytes: number;
 }
 
 /** What a step costs the ration at least: tiny pieces cost calls, if not bytes. Bounds the writes of one turn to 256. */
@@ -128,7 +123,6 @@ export class Deliveries {
   #parks = 0;
   #started = 0;
   #bytes = 0;
-  #copiedBytes = 0;
   #closed = false;
 
   /** @throws HeadgateError `HG_OPTION` for a number that is not positive. */
@@ -163,8 +157,17 @@ export class Deliveries {
       ended: { ...this.#ended },
       bytes: this.#bytes,
       parks: this.#parks,
-      copiedBytes: this.#copiedBytes,
     };
+  }
+
+  /**
+   * What the deliveries in progress would hold, if each had a copy of its own: their sizes together. One whose size is not
+   * known yet counts with what it has sent. Looks at all of them.
+   */
+  copiedBytes(): number {
+    let bytes = 0;
+    for (const delivery of this.#active) bytes += delivery.source?.bytes ?? delivery.bytes;
+    return bytes;
   }
 
   /**
@@ -224,7 +227,6 @@ export class Deliveries {
     delivery.onTaken = (error) => this.#taken(delivery, error);
     this.#started++;
     this.#active.add(delivery);
-    this.#copiedBytes += delivery.copiedBytes;
     if (deadline !== undefined) this.#watched++;
     if (delivery.parking !== undefined) this.#parkable++;
     if (this.#closed) return this.#finish(delivery, 'shutdown');
@@ -321,7 +323,6 @@ export class Deliveries {
     this.#resize(delivery, nowMs - delivery.wroteAtMs);
     delivery.bytes += delivery.outstanding;
     this.#bytes += delivery.outstanding;
-    if (delivery.announcedBytes === undefined) this.#copiedBytes += delivery.outstanding;
     delivery.outstanding = 0;
     // the last byte needs no turn and no place: the next response on this connection may want the slot before either comes
     if (delivery.isWhole && !delivery.hasPieces) this.#step(delivery);
@@ -430,7 +431,6 @@ export class Deliveries {
     if (delivery.phase === 'over') return;
     delivery.phase = 'over';
     this.#active.delete(delivery);
-    this.#copiedBytes -= delivery.copiedBytes;
     if (delivery.deadline !== undefined) this.#watched--;
     if (delivery.parking !== undefined) this.#parkable--;
     if (this.#watched + this.#parkable === 0) {

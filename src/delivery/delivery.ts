@@ -98,8 +98,6 @@ export class Delivery {
   readonly onEnd: ((report: Report) => void) | undefined;
   readonly about: (() => DeliveryAbout) | undefined;
   readonly startedAtMs: number;
-  /** As it was announced at the start; undefined when it was not known then. */
-  readonly announcedBytes: number | undefined;
   parking: (() => boolean) | undefined;
   /** Undefined once it is over: an open stream must not keep the pages of its first copy. */
   source: Source | undefined;
@@ -133,7 +131,6 @@ export class Delivery {
     this.parking = options.slot === undefined ? undefined : options.parking;
     this.onEnd = options.onEnd;
     this.about = options.about;
-    this.announcedBytes = options.source.bytes;
     this.deadline = deadline;
     this.startedAtMs = at.nowMs;
     this.writeBytes = at.writeBytes;
@@ -142,11 +139,6 @@ export class Delivery {
   /** Whether everything it announced was taken: who knows the length may leave at the last byte, before we say so. */
   get isWhole(): boolean {
     return this.source?.bytes !== undefined && this.bytes >= this.source.bytes;
-  }
-
-  /** What a copy of its own would take: all of it, or what was taken so far where nobody knows how much that is. */
-  get copiedBytes(): number {
-    return this.announcedBytes ?? this.bytes;
   }
 
   /** Whether pieces that were read are still to be written. */

@@ -66,6 +66,8 @@ function figures(more: Partial<Figures> = {}): Figures {
   return {
     admission: { ...admission, refused: { ...admission.refused, timeout: 10 }, refusedEarly: 4 },
     slotsMax: 4,
+    queueMax: 100,
+    memoryLimitBytes: 1e9,
     pinnedBytesMax: 1e6,
     deliveries: new Deliveries().stats(),
     kernelHeldBytes: 65_536,
@@ -87,12 +89,10 @@ function readerOf(more: Partial<StateParts> = {}): StateReader {
     stopping: () => false,
     figures,
     metrics: { totals: () => totals, loopDelay: () => ({ p50Ms: 1, p99Ms: 2, maxMs: 3 }) },
-    slowest: () => [SLOW],
+    deliveries: { slowest: () => [SLOW], copiedBytes: () => 700 },
     trouble: () => [TROUBLE],
     tenantOf: (name) => (name === 'env-1' ? 'Shop Production' : 'unknown'),
     hide: (text) => text.replace('sdk-1234567890', '...7890'),
-    memoryLimitBytes: 1 << 30,
-    queueMax: 100,
     ...more,
   });
 }
@@ -137,6 +137,7 @@ describe('a state', () => {
     expect(state.decisions).toMatchObject({ held: 15, bouncers: 6, behind: { current: 1, few: 2, many: 3 } });
     expect(state.decisions?.sources[1]?.ageMs).toBeNull();
     expect(state.sharing).toMatchObject({ savedBytes: 1, sentBytes: { identity: 2, gzip: 3 }, full: 4 });
+    expect(state.sharing.copiedBytes).toBe(700);
     expect(state.loop).toMatchObject({ p50Ms: 1, p99Ms: 2, maxMs: 3 });
   });
 
@@ -154,8 +155,11 @@ describe('a state', () => {
   it('calls environments as metrics do, and bouncers by their name', () => {
     const asked: string[] = [];
     const state = readerOf({
-      slowest: (count) =>
-        Array.from({ length: count }, () => SLOW).concat({ ...SLOW, front: 'decisions', name: 'edge' }),
+      deliveries: {
+        copiedBytes: () => 0,
+        slowest: (count) =>
+          Array.from({ length: count }, () => SLOW).concat({ ...SLOW, front: 'decisions', name: 'edge' }),
+      },
       tenantOf: (name) => (asked.push(name), 'Shop Production'),
       trouble: () => [TROUBLE, { ...TROUBLE, subject: { kind: 'bouncer', name: 'edge' } }],
     }).read();

@@ -1,5 +1,5 @@
 import { performance } from 'node:perf_hooks';
-import type { DeliveryProgress } from '../delivery/index.ts';
+import type { Deliveries, DeliveryProgress } from '../delivery/index.ts';
 import type { Behind, DecisionFigures, EnvironmentFigures, Figures } from './figures.ts';
 import type { Metrics } from './metrics.ts';
 import type { State, StateTrouble } from './state.ts';
@@ -16,15 +16,13 @@ export interface StateParts {
   readonly stopping: () => boolean;
   readonly figures: () => Figures;
   readonly metrics: Pick<Metrics, 'totals' | 'loopDelay'>;
-  readonly slowest: (count: number) => readonly DeliveryProgress[];
+  /** Those in progress, one by one; asked for a state alone, since all of them are looked at. */
+  readonly deliveries: Pick<Deliveries, 'slowest' | 'copiedBytes'>;
   readonly trouble: () => readonly TroubleLine[];
   /** What metrics call an environment, by its name in facts. */
   readonly tenantOf: (name: string) => string;
   /** A text without keys and IDs. */
   readonly hide: (text: string) => string;
-  readonly memoryLimitBytes: number;
-  /** Infinity: no limit. */
-  readonly queueMax: number;
   /** How long the event loop has waited, and worked, since it began, in milliseconds; default this process's. */
   readonly loopTimes?: () => { readonly idle: number; readonly active: number };
 }
@@ -69,7 +67,7 @@ export class StateReader {
       ready: ready(),
       healthy: healthy(),
       stopping: stopping(),
-      budget: budgetOf(now, this.#parts.queueMax),
+      budget: budgetOf(now),
       deliveries: {
         active: deliveries.active,
         parked: deliveries.parked,
@@ -89,30 +87,24 @@ export class StateReader {
         full,
         catchUps,
         current,
-        copiedBytes: deliveries.copiedBytes,
+        copiedBytes: this.#parts.deliveries.copiedBytes(),
         pinnedBytes: now.admission.pinnedBytes,
       },
-      memory: this.#memory(),
+      memory: memoryOf(now),
       loop: { ...metrics.loopDelay(), utilization: this.#utilizationNow() },
       trouble: this.#trouble(),
     };
   }
 
   #slowest(): DeliveryProgress[] {
-    const { slowest, tenantOf } = this.#parts;
+    const { deliveries, tenantOf } = this.#parts;
     const tenants = new Map<string, string>();
-    return slowest(SLOWEST_MAX).map((progress) => {
+    return deliveries.slowest(SLOWEST_MAX).map((progress) => {
       if (progress.front !== 'flags') return progress;
       const name = tenants.get(progress.name) ?? tenantOf(progress.name);
       tenants.set(progress.name, name);
       return { ...progress, name };
     });
-  }
-
-  #memory(): State['memory'] {
-    const { rss, heapUsed, external } = process.memoryUsage();
-    const limitBytes = finite(this.#parts.memoryLimitBytes);
-    return { rssBytes: rss, heapUsedBytes: heapUsed, externalBytes: external, limitBytes };
   }
 
   /** Since the last time that somebody asked, unless that was just now. */
@@ -140,7 +132,12 @@ function finite(value: number): number | null {
 }
 
 /** A wait that was refused before it began is early, and no timeout. */
-function budgetOf({ admission, slotsMax, pinnedBytesMax }: Figures, queueMax: number): State['budget'] {
+function budgetOf({
+  admission,
+  slotsMax,
+  queueMax = Number.POSITIVE_INFINITY,
+  pinnedBytesMax,
+}: Figures): State['budget'] {
   const { enabled, held, parked, waiting, waitingOpen, pinnedBytes, admitted, refused, refusedEarly } = admission;
   const { full, timeout, aborted, closed } = refused;
   return {
@@ -157,6 +154,11 @@ function budgetOf({ admission, slotsMax, pinnedBytesMax }: Figures, queueMax: nu
     refused: { full, timeout: timeout - refusedEarly, early: refusedEarly, aborted, closed },
     longestWaitMs: admission.longestWaitMs,
   };
+}
+
+function memoryOf({ memoryLimitBytes = Number.POSITIVE_INFINITY }: Figures): State['memory'] {
+  const { rss, heapUsed, external } = process.memoryUsage();
+  return { rssBytes: rss, heapUsedBytes: heapUsed, externalBytes: external, limitBytes: finite(memoryLimitBytes) };
 }
 
 function environmentOf(figures: EnvironmentFigures): State['environments'][number] {

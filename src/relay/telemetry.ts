@@ -95,7 +95,7 @@ export class Telemetry {
   }
 
   #watch(metrics: Metrics): Live {
-    const { version, config, clock, log, services, limiter, deliveries } = this.#parts;
+    const { version, clock, log, services, limiter, deliveries } = this.#parts;
     const reader = new StateReader({
       version,
       startedAtMs: this.#startedAtMs,
@@ -105,12 +105,10 @@ export class Telemetry {
       stopping: () => this.#isStopping,
       figures: () => figuresOf(this.#parts),
       metrics,
-      slowest: (count) => deliveries.slowest(count),
+      deliveries,
       trouble: () => log.trouble(),
       tenantOf: (name) => this.#tenantOf(name),
       hide: (text) => hideIn(text, services),
-      memoryLimitBytes: config.machine.memoryLimitBytes,
-      queueMax: config.limits.queue,
     });
     const recorder = new TimelineRecorder({
       clock,

@@ -1,7 +1,8 @@
 /**
- * What metrics cost a small request: alone, and over HTTP. See README.md.
+ * What metrics cost a small request, alone and over HTTP, and what metrics and logs cost a herd. See README.md.
  *
  *   npm run build && npx tsc -p bench/tsconfig.json && node .bench/bench/metrics.js [--pairs N] [--seconds N]
+ *     [--clients N] [--quick] [alone] [http] [herd]
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,6 +15,7 @@ import { openMetrics } from '../src/observability/index.ts';
 import { answered } from '../src/protocols/crowdsec/index.ts';
 import { caughtUp, requested as requestedFlags } from '../src/protocols/launchdarkly/index.ts';
 import { requested } from '../src/server/index.ts';
+import { herdOverhead } from './metrics-herd.ts';
 import { buildLoad, Headgate, load, type PollResult } from './processes.ts';
 import { atMost, machineLine, Table } from './report.ts';
 
@@ -23,9 +25,23 @@ const BOUNCERS = 1000;
 const CONNECTIONS = 32;
 const SDK_KEY = 'sdk-bench';
 
-const { values } = parseArgs({ options: { pairs: { type: 'string' }, seconds: { type: 'string' } } });
-const pairs = Number(values.pairs ?? 15);
-const seconds = Number(values.seconds ?? 3);
+const PARTS = ['alone', 'http', 'herd'];
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    pairs: { type: 'string' },
+    seconds: { type: 'string' },
+    clients: { type: 'string' },
+    quick: { type: 'boolean', default: false },
+  },
+});
+for (const part of positionals) {
+  if (!PARTS.includes(part)) throw new Error(`Cannot run: parts are ${PARTS.join(', ')}, got ${part}`);
+}
+const parts = new Set(positionals.length > 0 ? positionals : PARTS);
+const clients = Number(values.clients ?? (values.quick ? 100 : 500));
+const pairs = Number(values.pairs ?? (values.quick ? 3 : 15));
+const seconds = Number(values.seconds ?? (values.quick ? 1 : 3));
 
 const bouncers = Array.from({ length: BOUNCERS }, (_, number) => `bouncer-${number}`);
 const REMOTE = '192.0.2.7';
@@ -160,11 +176,15 @@ async function overHttp(folder: string): Promise<Table> {
 const folder = mkdtempSync(join(tmpdir(), 'headgate-bench-'));
 try {
   console.log(machineLine());
-  const tables = [alone()];
-  tables[0]?.print();
-  buildLoad();
-  tables.push(await overHttp(folder));
-  tables[1]?.print();
+  const tables: Table[] = [];
+  const show = (table: Table): void => {
+    table.print();
+    tables.push(table);
+  };
+  if (parts.has('alone')) show(alone());
+  if (parts.has('http') || parts.has('herd')) buildLoad();
+  if (parts.has('http')) show(await overHttp(folder));
+  if (parts.has('herd')) show(await herdOverhead(folder, { pairs, clients, quick: values.quick }));
   process.exitCode = tables.some(({ missed }) => missed > 0) ? 1 : 0;
 } finally {
   rmSync(folder, { recursive: true, force: true });

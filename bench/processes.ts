@@ -123,6 +123,28 @@ export class Headgate implements Served {
     });
   }
 
+  /** The same without a log to read: it is ready when it says so to whoever asks. Its stdout goes nowhere. */
+  static async startUnlogged(configPath: string, port: number, config: object): Promise<Headgate> {
+    writeFileSync(configPath, JSON.stringify(config));
+    const command = ['--import', join(HERE, 'probe.js'), join(DIST, 'cli', 'main.js'), 'serve', '--config', configPath];
+    const env = { ...process.env, BENCH_DIST: DIST };
+    const child = spawn(process.execPath, command, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'], env });
+    const untilMs = performance.now() + START_MS_MAX;
+    const isReady = (): Promise<boolean> =>
+      fetch(`http://127.0.0.1:${port}/health/ready`).then(
+        ({ ok }) => ok,
+        () => false,
+      );
+    while (!(await isReady())) {
+      if (child.exitCode !== null || performance.now() > untilMs) {
+        child.kill('SIGKILL');
+        throw new Error(`Cannot start the server: it is not ready, exit code ${child.exitCode}`);
+      }
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    return new Headgate(child, port, '');
+  }
+
   counters(): Promise<Counters> {
     return ask<Counters>(this.#child, 'counters');
   }

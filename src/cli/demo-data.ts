@@ -38,7 +38,7 @@ export const DEMO_DECISIONS: string = `value,type,reason
 ${DEMO_BANNED},ban,too many logins
 192.0.2.201,captcha,fast crawler
 198.51.100.0/24,ban,a network of scanners
-2001:db8:7::/48,ban,a network of scanners
+2001:db8::7,ban,too many logins
 `;
 
 function booleanFlag(key: string, on: boolean, rollout: { variations: readonly [number, number] } | undefined): object {

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { rmSync } from 'node:fs';
+import { mkdtemp, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Config, defaultConfig, machineMemory } from '../config/index.ts';
@@ -61,7 +62,8 @@ export async function demo(options: { port: string; adminPort: string; exitAfter
         setTimeout(() => process.kill(process.pid, 'SIGTERM'), Number(options.exitAfter));
     });
   } finally {
-    await rm(folder, { recursive: true, force: true });
+    // at once: when it has stopped, the process ends in its next turn
+    rmSync(folder, { recursive: true, force: true });
   }
 }
 

@@ -16,7 +16,7 @@ export function healthUrl(env: Readonly<Record<string, string | undefined>>): st
 }
 
 /** The HTTP status that `url` answers with. Rejects when it does not answer in time. */
-export function statusOf(url: string, token: string | undefined): Promise<number> {
+function statusOf(url: string, token: string | undefined): Promise<number> {
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
   return new Promise((resolve, reject) => {
     const request = get(url, { headers, timeout: ANSWER_MS_MAX, agent: false }, (answer) => {

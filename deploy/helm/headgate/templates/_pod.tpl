@@ -97,7 +97,8 @@ spec:
     - name: config
       secret:
         secretName: {{ .Values.existingSecret | default (include "headgate.name" .) }}
-        defaultMode: 0440
+        # 0440
+        defaultMode: 288
     {{- if not .Values.persistence.enabled }}
     - name: data
       emptyDir:

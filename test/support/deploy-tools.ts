@@ -1,0 +1,44 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { ROOT } from './files.ts';
+
+const TOOLS = `${ROOT}test/clients/.build/tools`;
+
+/** The programs that look at how Headgate is deployed, and where they are. */
+const PROGRAMS = {
+  actionlint: `${TOOLS}/actionlint`,
+  'compose-go': `${TOOLS}/compose-go`,
+  hadolint: `${TOOLS}/python/bin/hadolint`,
+  helm: `${TOOLS}/helm`,
+  'kubernetes-validate': `${TOOLS}/python/bin/kubernetes-validate`,
+  'systemd-analyze': '/usr/bin/systemd-analyze',
+} as const;
+export type Program = keyof typeof PROGRAMS;
+
+/**
+ * Whether all of these can be run here; `scripts/deploy-tools.sh test/clients/.build/tools` makes it so, but for systemd's.
+ * In CI every one must be there: a missing one is an error, never a skipped test.
+ */
+export function programsAvailable(...programs: readonly Program[]): boolean {
+  const missing = programs.filter((program) => !existsSync(PROGRAMS[program]));
+  if (missing.length === 0) return true;
+  const problem = `Cannot run ${missing.join(' and ')}: run scripts/deploy-tools.sh test/clients/.build/tools first, or install systemd`;
+  if (process.env['CI'] === 'true') throw new Error(problem);
+  process.stderr.write(`${problem}; its tests are skipped\n`);
+  return false;
+}
+
+/** What a program said, and how it ended. */
+export interface Said {
+  readonly status: number | null;
+  readonly stdout: string;
+  /** Standard output and standard error. */
+  readonly text: string;
+}
+
+/** Runs one of the programs, in the project's folder unless told otherwise. */
+export function run(program: Program, args: readonly string[], input = ''): Said {
+  const { status, stdout, stderr, error } = spawnSync(PROGRAMS[program], args, { cwd: ROOT, encoding: 'utf8', input });
+  if (error !== undefined) throw error;
+  return { status, stdout, text: stdout + stderr };
+}

@@ -81,12 +81,15 @@ describe('the alert rules', () => {
   });
 
   it('have each a severity, a summary and a place in the runbook', () => {
-    const runbook = readFileSync(`${ROOT}docs/operating/runbook.md`, 'utf8');
-    const headings = [...runbook.matchAll(/^## (Headgate\w+)$/gm)].map(([, heading = '']) => heading);
+    const page = readFileSync(`${ROOT}docs/operating/runbook.md`, 'utf8');
+    const headings = [...page.matchAll(/^## (Headgate\w+)$/gm)].map(([, heading = '']) => heading);
     expect(headings.toSorted()).toEqual(alerts.map(({ alert = '' }) => alert).toSorted());
     for (const { alert = '', labels, annotations } of alerts) {
-      expect(labels?.severity, alert).toBeDefined();
-      expect(annotations?.runbook).toBe(`docs/operating/runbook.md#${alert.toLowerCase()}`);
+      const runbook = `docs/operating/runbook.md#${alert.toLowerCase()}`;
+      expect({ alert, labels, annotations }).toMatchObject({
+        labels: { severity: expect.any(String) },
+        annotations: { runbook },
+      });
     }
   });
 
@@ -122,8 +125,7 @@ describe.runIf(promtoolAvailable())('promtool', { timeout: PROMTOOL_MS_MAX }, ()
   });
 
   it('sees each alert fire and be quiet', () => {
-    const { ok, text } = promtool('test', 'rules', 'headgate.rules.test.yaml');
-    expect(ok, text).toBe(true);
+    expect(promtool('test', 'rules', 'headgate.rules.test.yaml')).toMatchObject({ ok: true });
   });
 });
 
@@ -216,9 +218,8 @@ describe('the Grafana dashboard', () => {
       return Array.from({ length: w * h }, (_, at) => `${x + (at % w)}/${y + Math.floor(at / w)}`);
     });
     expect(new Set(cells).size).toBe(cells.length);
-    for (const { targets, title } of shown) {
-      expect(new Set(targets.map(({ refId }) => refId)).size, title).toBe(targets.length);
-    }
+    const twice = shown.filter(({ targets }) => new Set(targets.map(({ refId }) => refId)).size < targets.length);
+    expect(twice.map(({ title }) => title)).toEqual([]);
   });
 
   it('goes from the budget to the event loop', () => {
@@ -240,8 +241,7 @@ describe('the Grafana dashboard', () => {
 
     it('can be read by Prometheus, expression by expression', () => {
       const filled = expressions.map((expr) => expr.replaceAll('$__rate_interval', '5m').replaceAll(/\$\w+/g, '.*'));
-      const { ok, text: said } = promtoolOn(asRules(filled), 'check', 'rules', '--lint=none');
-      expect(ok, said).toBe(true);
+      expect(promtoolOn(asRules(filled), 'check', 'rules', '--lint=none')).toMatchObject({ ok: true });
     });
 
     // proves that the test above can fail

@@ -130,7 +130,8 @@ export function explainHerd(limits: LimitsConfig, herd: Herd, data: DataSize | u
     'streams',
     `clients × ${formatBytes(STREAM_BYTES)} = ${formatBytes(clients * STREAM_BYTES)} of memory beside the sum, while their streams stay open`,
   );
-  if (link === undefined) return [title, copies, stay, line('time', 'clients × data / link: say its speed with --link')];
+  if (link === undefined)
+    return [title, copies, stay, line('time', 'clients × data / link: say its speed with --link')];
   return [
     title,
     copies,

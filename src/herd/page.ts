@@ -12,12 +12,14 @@ h1 { font-size: 1.4rem; margin: 0; } h2 { font-size: 1rem; margin: 0 0 .4rem; }
 .verdict { font-weight: 600; border-left: 4px solid; padding-left: .6rem; margin: 1rem 0 1.5rem; }
 .good { color: var(--good); } .bad { color: var(--bad); }
 .faint { color: var(--faint); }
-main { display: grid; gap: 1.5rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 28rem), 1fr)); }
-section { min-width: 0; overflow-x: auto; }
+.plots { display: grid; gap: 1.5rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); }
+.tables { columns: 26rem; column-gap: 1.5rem; margin-top: 1.5rem; }
+section { overflow-x: auto; break-inside: avoid; padding-bottom: 1.5rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .2rem .6rem .2rem 0; border-bottom: 1px solid var(--rule); vertical-align: top; font-weight: 400; }
 tbody th { color: var(--faint); white-space: nowrap; }
 td { overflow-wrap: anywhere; }
+.numbers th { padding-right: 0; }
 .numbers td, .numbers thead th { text-align: right; padding-right: 0; padding-left: .6rem; white-space: nowrap; }
 .numbers td.across { text-align: left; white-space: normal; }
 figure { margin: 0; min-width: 0; } figcaption { font-weight: 600; margin-bottom: .2rem; }
@@ -64,8 +66,12 @@ export function reportPage(report: HerdReport): string {
 <div class="faint">${escapeHtml(startedAt)}</div>
 <p class="verdict ${verdict}">${escapeHtml(verdictOf(report))}</p>
 <main>
+<div class="plots">
 ${plotsOf(report).map(figureOf).join('\n')}
+</div>
+<div class="tables">
 ${sectionsOf(report).map(sectionHtml).join('\n')}
+</div>
 </main>
 </body>
 </html>
@@ -130,7 +136,8 @@ function sectionHtml({ title, columns, rows }: Section): string {
     : '';
   const body = rows.map(([first = '', ...cells]) => {
     if (cells.length === 0) return `<tr><td class="across" colspan="${columns.length}">${escapeHtml(first)}</td></tr>`;
-    const rest = cells.map((cell) => `<td>${escapeHtml(cell)}</td>`).join('');
+    // a count stays beside its name
+    const rest = cells.map((cell) => `<td>${escapeHtml(cell.replaceAll(' × ', '\u00a0×\u00a0'))}</td>`).join('');
     return `<tr><th scope="row">${escapeHtml(first)}</th>${rest}</tr>`;
   });
   return `<section><h2>${escapeHtml(title)}</h2><table${isTable ? ' class="numbers"' : ''}>${head}<tbody>${body.join('')}</tbody></table></section>`;

@@ -18,8 +18,8 @@ export interface Plot {
   readonly up: (value: number) => string;
 }
 
-const WIDTH = 720;
-const HEIGHT = 220;
+const WIDTH = 480;
+const HEIGHT = 190;
 const LEFT = 64;
 const RIGHT = 12;
 const TOP = 12;

@@ -3,8 +3,6 @@ import { connect as connectTls } from 'node:tls';
 import type { Target } from './target.ts';
 
 const READ_BYTES = 65_536;
-/** A byte at a time leaves the kernel's buffer as full as it was: the other side sees a reader that takes nothing. */
-const PEEK_BYTES = 1;
 
 /** How fast a connection is read. */
 export type Pace =
@@ -34,8 +32,8 @@ export interface WireOptions {
 const shared = process.platform === 'win32' ? undefined : Buffer.allocUnsafeSlow(READ_BYTES);
 
 /**
- * One connection, read at a pace. What is read is passed on at once and not held, so that thousands cost little; a reader that
- * stands still reads a byte now and then, which tells whether the connection was cut.
+ * One connection, read at a pace. What is read is passed on at once and not held, so that thousands cost little; one that
+ * stands still reads nothing at all, and is asked now and then whether it was cut.
  */
 export class Wire {
   readonly #sink: WireSink;
@@ -79,11 +77,13 @@ export class Wire {
     this.#socket.write(text, 'latin1');
   }
 
-  /** Reads what the pace allows by now. To be called now and then for every pace but `steady`. */
+  /** Reads what the pace allows by now, and asks whether one that stands still was cut. To be called now and then. */
   look(nowMs: number): void {
-    if (this.#isOver || this.#pace.kind === 'steady' || this.#isHeldBack) return;
-    if (this.#pace.kind === 'slow' && this.bytes > this.#allowedBytes(this.#pace.bytesPerSecond, nowMs)) return;
-    this.#socket.resume();
+    if (this.#isOver) return;
+    // nothing is sent, and yet the kernel says whether the other side has reset the connection
+    if (this.isStanding) this.#socket.write('');
+    if (this.#pace.kind !== 'slow' || this.#isHeldBack) return;
+    if (this.bytes <= this.#allowedBytes(this.#pace.bytesPerSecond, nowMs)) this.#socket.resume();
   }
 
   /** Reads nothing until {@link goOn}: what came before has to be worked off first. */
@@ -94,7 +94,7 @@ export class Wire {
 
   goOn(): void {
     this.#isHeldBack = false;
-    if (!this.#isOver && this.#pace.kind === 'steady') this.#socket.resume();
+    if (!this.#isOver && this.#pace.kind !== 'slow' && !this.isStanding) this.#socket.resume();
   }
 
   /** Closes it from this side; nobody is told. */
@@ -111,7 +111,7 @@ export class Wire {
   #room(): Buffer {
     const pace = this.#pace;
     if (pace.kind === 'stalled') {
-      return this.#buffer.subarray(0, Math.min(READ_BYTES, Math.max(PEEK_BYTES, pace.afterBytes - this.bytes)));
+      return this.#buffer.subarray(0, Math.min(READ_BYTES, Math.max(1, pace.afterBytes - this.bytes)));
     }
     if (pace.kind === 'slow') {
       return this.#buffer.subarray(0, Math.min(READ_BYTES, Math.max(1024, Math.ceil(pace.bytesPerSecond / 10))));
@@ -122,11 +122,9 @@ export class Wire {
   /** Answers whether to read on. */
   #read(length: number, buffer: Uint8Array): boolean {
     if (this.#isOver) return false;
-    const wasStanding = this.isStanding;
     this.bytes += length;
-    // what a look takes is no progress: the answer may not end by it
-    if (!wasStanding) this.#sink.onPiece(buffer.subarray(0, length) as Buffer);
-    return !this.#isHeldBack && (this.#pace.kind === 'steady' || (this.#pace.kind === 'stalled' && !this.isStanding));
+    this.#sink.onPiece(buffer.subarray(0, length) as Buffer);
+    return !this.#isHeldBack && this.#pace.kind !== 'slow' && !this.isStanding;
   }
 
   #close(): void {

@@ -39,6 +39,7 @@ describe('a process that is told to end by itself', () => {
   it('reads its sources once and ends well', () => {
     const { status, text } = headgate(['serve', '--from-env', '--config', good], { EXIT_ALWAYS: 'true' });
     expect([status, text]).toEqual([0, expect.stringContaining('environment loaded')]);
+    expect(text).toMatch(/"msg":"data: \d+B in 1 environment; \d+ slots × /);
     expect(text).not.toContain('"listening"');
   });
 
@@ -54,7 +55,7 @@ describe('check-config', () => {
     expect([status, text]).toEqual([0, expect.stringContaining('Limits: auto')]);
   });
 
-  it('explains the limits with the size of the files, and what a herd would see', () => {
+  it('explains the limits with the size of the files, and what a herd would see', { timeout: 3 * SOON_MS }, () => {
     const { status, text } = headgate(['check-config', '--explain', good]);
     expect([status, text]).toEqual([0, expect.stringContaining('data          25B in 1 environment, from the size')]);
     const herd = headgate(['check-config', good, '--clients', '5000', '--data', '1MB', '--link', '1Gbit/s']);

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { State } from '../../dashboard/src/contract.ts';
 import { type Browser, browserAvailable, type Context, openBrowser, type Page } from '../support/dashboard-browser.mjs';
@@ -55,6 +55,8 @@ const HERD: State = {
     { atMs: QUIET.atMs - 90_000_000, level: 'warn', text: 'deliveries cut', count: 1 },
   ],
 };
+
+if (!existsSync(`${PAGE}/index.html`)) throw new Error(`Cannot test the page: run npm run build first, got no ${PAGE}`);
 
 describe('the page as it is built', () => {
   const files = readdirSync(PAGE, { recursive: true, encoding: 'utf8' }).filter((name) =>
@@ -203,6 +205,7 @@ describe.runIf(browserAvailable())('the page', { timeout: TEST_MS_MAX }, () => {
     await open();
     await isLive();
     await untilInPage(page, "document.querySelector('#lost-why').textContent.includes('nothing came for 6 s')");
+    expect(await text('#lost-what')).toMatch(/^The connection is lost. What is shown is [67] s old.$/);
   });
 
   it('says why it is refused', async () => {

@@ -28,12 +28,13 @@ const CLIENTS = 1000;
 const STALLED = 300;
 const WHOLE = CLIENTS - STALLED;
 const SLOTS = 32;
-const QUEUE = 700;
+const QUEUE = 500;
 const FLAGS = 4000;
 /** More than the kernels on both sides take for a reader that does not read. */
 const FLAG_BYTES = 1500;
 const FLAGS_PER_CHANGED = 40;
 const TEST_MS_MAX = 180_000;
+const DECISIONS = 5000;
 const WAIT_MS = 60_000;
 const IMAGE_BYTES_MAX = 300_000;
 const PHONE = { width: 360, height: 740 };
@@ -42,6 +43,8 @@ const images = process.env['DASHBOARD_IMAGES'];
 
 const folder = mkdtempSync(join(tmpdir(), 'headgate-dashboard-'));
 const flagsPath = join(folder, 'flags.json');
+const stagingPath = join(folder, 'staging.json');
+const listPath = join(folder, 'drop-list.txt');
 
 /** Flags with much text. A later version differs in a flag of every page, and is a small change all the same. */
 function writeFlags(later: number): void {
@@ -62,8 +65,20 @@ const CONFIG = {
   flags: {
     sources: [
       { type: 'file', name: 'Shop production', paths: [flagsPath], sdkKey: SDK_KEY, envId: '507f1f77bcf86cd799439011' },
+      {
+        type: 'file',
+        name: 'Shop staging',
+        paths: [stagingPath],
+        sdkKey: `${SDK_KEY}5`,
+        envId: '507f1f77bcf86cd799439012',
+      },
     ],
   },
+  decisions: {
+    sources: [{ type: 'file', name: 'drop-list', paths: [listPath] }],
+    keys: [{ name: 'edge', key: 'key-of-the-edge' }],
+  },
+  store: 'none',
 };
 
 describe.runIf(browserAvailable())('the page during a herd', { timeout: TEST_MS_MAX }, () => {
@@ -79,11 +94,18 @@ describe.runIf(browserAvailable())('the page during a herd', { timeout: TEST_MS_
 
   beforeAll(async () => {
     writeFlags(1);
+    writeFileSync(stagingPath, JSON.stringify({ flags: { one: { key: 'one', version: 1, on: true } }, segments: {} }));
+    writeFileSync(listPath, Array.from({ length: DECISIONS }, (_, at) => `198.18.${at >> 8}.${at & 255}\n`).join(''));
     browser = await openBrowser();
     headgate = await startHeadgate({ config: CONFIG });
     const { port } = await headgate.waitForLog('admin listening');
     adminUrl = `http://127.0.0.1:${String(port)}`;
     await headgate.waitForLog('environment loaded');
+    await headgate.waitForLog('decisions loaded');
+    const pull = await fetch(`${headgate.url}/v1/decisions/stream?startup=true`, {
+      headers: { 'x-api-key': 'key-of-the-edge' },
+    });
+    expect([pull.status, (await pull.text()).length > DECISIONS]).toEqual([200, true]);
   }, TEST_MS_MAX);
 
   afterAll(async () => {
@@ -132,8 +154,11 @@ describe.runIf(browserAvailable())('the page during a herd', { timeout: TEST_MS_
     expect(reading.figures['held']).toEqual(['0', `of ${SLOTS}`]);
     expect(reading.figures['waiting']).toEqual(['0', `of ${QUEUE}`]);
     expect(reading.environments).toMatchObject([
-      { State: 'ready', Items: '4,000', Streams: '0', Behind: 'no clients' },
+      { Name: 'Shop production', State: 'ready', Items: '4,000', Streams: '0', Behind: 'no clients' },
+      { Name: 'Shop staging', State: 'ready', Items: '1', Streams: '0', Behind: 'no clients' },
     ]);
+    expect(reading.sources).toMatchObject([{ Source: 'drop-list', State: 'answers', Decisions: '5,000' }]);
+    expect(reading.figures['decisions-bouncers']).toEqual(['1', 'all current']);
     expect(await page.locator('#deliveries-empty').isVisible()).toBe(true);
     expect(await page.locator('#trouble-empty').isVisible()).toBe(true);
   });
@@ -163,12 +188,10 @@ describe.runIf(browserAvailable())('the page during a herd', { timeout: TEST_MS_
         isChanged = true;
         writeFlags(2);
       }
-      if (isChanged && seen.pinned > 0 && images !== undefined) await pictures(images);
-      const { ended, active } = {
-        ended: after.sum('headgate_deliveries_total'),
-        active: after.sum('headgate_deliveries_active'),
-      };
-      if (ended >= CLIENTS && active === 0) break;
+      const isMiddle = seen.pinned > 0 && seen.parked > 150 && numberIn(reading.figures['waiting']?.[0]) < QUEUE - 100;
+      if (isMiddle && images !== undefined) await pictures(images);
+      const ended = after.sum('headgate_deliveries_total', { front: 'flags' });
+      if (ended >= CLIENTS && after.sum('headgate_deliveries_active') === 0) break;
     }
     expect(seen.waiting).toBeGreaterThan(100);
     expect(seen.parked).toBeGreaterThan(100);
@@ -184,7 +207,7 @@ describe.runIf(browserAvailable())('the page during a herd', { timeout: TEST_MS_
     if (arePictured) return;
     arePictured = true;
     await page.evaluate("localStorage.setItem('headgate-colours', 'light')");
-    await page.locator('[data-minutes="5"]').click();
+
     await picture('light', path);
     await page.locator('#theme').click();
     await page.locator('#theme').click();
@@ -219,7 +242,7 @@ describe.runIf(browserAvailable())('the page during a herd', { timeout: TEST_MS_
       expect(now.sum('headgate_admission_held') + now.sum('headgate_admission_waiting')).toBe(0);
       return now;
     }, WAIT_MS);
-    const { figures, causes, environments } = await readPageSince(page, Date.now());
+    const { figures, causes, environments, sources } = await readPageSince(page, Date.now());
     const sum = (name: string, labels?: Record<string, string>): number => at.sum(name, labels);
     expect(numberIn(figures['held']?.[0])).toBe(0);
     expect(numberIn(figures['held']?.[1])).toBe(sum('headgate_admission_slots_max'));
@@ -227,15 +250,18 @@ describe.runIf(browserAvailable())('the page during a herd', { timeout: TEST_MS_
     expect(numberIn(figures['admitted-rate']?.[1])).toBe(sum('headgate_admission_admitted_total'));
     expect(numberIn(causes['completed']?.[1])).toBe(sum('headgate_deliveries_total', { outcome: 'completed' }));
     expect(numberIn(causes['stalled']?.[1])).toBe(sum('headgate_deliveries_total', { outcome: 'stalled' }));
-    expect(sum('headgate_deliveries_total', { outcome: 'completed' })).toBe(WHOLE);
+    expect(sum('headgate_deliveries_total', { front: 'flags', outcome: 'completed' })).toBe(WHOLE);
     expect(sum('headgate_deliveries_total', { outcome: 'stalled' })).toBe(STALLED);
     const refused = ['full', 'timeout', 'early', 'closed'].map((reason) => numberIn(causes[reason]?.[1]));
     expect(refused.reduce((all, one) => all + one)).toBe(numberIn(figures['refused-minute']?.[1]));
     expect(refused[0]).toBe(sum('headgate_admission_refused_total', { reason: 'full' }));
     expect(refused[0]).toBeGreaterThan(0);
-    expect(numberIn(environments[0]?.['Streams'])).toBe(sum('headgate_streams'));
-    expect(numberIn(environments[0]?.['Items'])).toBe(sum('headgate_environment_items'));
+    expect(numberIn(environments[0]?.['Streams'])).toBe(sum('headgate_streams', { tenant: 'Shop production' }));
+    expect(numberIn(environments[0]?.['Items'])).toBe(sum('headgate_environment_items', { tenant: 'Shop production' }));
     expect(environments[0]?.['Behind']).toBe('all current');
+    expect(numberIn(figures['decisions-held']?.[0])).toBe(sum('headgate_decisions'));
+    expect(numberIn(figures['decisions-offset']?.[0])).toBe(sum('headgate_decisions_offset'));
+    expect(numberIn(sources[0]?.['Decisions'])).toBe(sum('headgate_source_decisions'));
     const within = (text: string | undefined, value: number): void => {
       const [least, most] = bytesIn(text);
       expect(value).toBeGreaterThanOrEqual(least);

@@ -12,7 +12,7 @@ export interface Reading {
   /** Cells by the title of their column. */
   readonly environments: readonly Readonly<Record<string, string>>[];
   readonly deliveries: readonly Readonly<Record<string, string>>[];
-  readonly deliveriesNote: string;
+  readonly sources: readonly Readonly<Record<string, string>>[];
 }
 
 const READ = `(() => {
@@ -28,7 +28,7 @@ const READ = `(() => {
       [row.dataset.cause, [text(row.children[1]), text(row.children[2])]])),
     environments: rows('environments'),
     deliveries: rows('deliveries'),
-    deliveriesNote: text(document.querySelector('#deliveries-note')),
+    sources: rows('sources'),
   };
 })()`;
 

@@ -38,7 +38,7 @@ const DECISIONS = 5000;
 const WAIT_MS = 60_000;
 const IMAGE_BYTES_MAX = 300_000;
 const PHONE = { width: 360, height: 740 };
-const DESKTOP = { width: 1280, height: 1400 };
+const DESKTOP = { width: 1280, height: 1740 };
 const images = process.env['DASHBOARD_IMAGES'];
 
 const folder = mkdtempSync(join(tmpdir(), 'headgate-dashboard-'));

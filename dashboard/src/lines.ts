@@ -2,7 +2,7 @@ import type { Bucket, Timeline } from './contract.ts';
 import { bytes, bytesPerSecond, count, milliseconds, rate } from './format.ts';
 
 /** One line of a plot. */
-export interface Line {
+interface Line {
   readonly name: string;
   readonly key: Exclude<keyof Bucket, 'atMs'>;
   /** The variable of the style sheet that has its colour. */

@@ -11,7 +11,7 @@ import {
 import { type Decision, ENFORCED, filterKey } from '../../dataset/decisions/index.ts';
 import { FakeClock, type Fact } from '../../kernel/index.ts';
 import { DecisionsFront } from './front.ts';
-import { answered, cursorShared, delivered, left, notForwarded, refused, unavailable } from './facts.ts';
+import { answered, cursorShared, delivered, left, notForwarded, pickedUp, refused, unavailable } from './facts.ts';
 
 const STREAM = '/v1/decisions/stream';
 const LIVE = '/v1/decisions';
@@ -788,5 +788,36 @@ describe('the front', () => {
     await fill([]);
     await Promise.all([early.done, idle]);
     expect(isIdle).toBe(true);
+  });
+});
+
+describe('how soon bouncers have what changed', () => {
+  // Fails when it is told for answers without decisions, or before they were received.
+  it('is told once they have received it: from the oldest commit that they had not got', async () => {
+    const { ask, start, patch, clock, front } = await kit([decision(1, '192.0.2.1')]);
+    const ages = kept(pickedUp);
+    await ask(`${STREAM}?startup=true`);
+    await ask(STREAM);
+    expect(front.survey()).toMatchObject({ cursors: 1, behind: { current: 1, few: 0, many: 0 } });
+    await patch([decision(2, '192.0.2.2')]);
+    clock.advance(4000);
+    await patch([decision(3, '192.0.2.3')]);
+    clock.advance(1000);
+    expect(front.survey().behind).toMatchObject({ current: 0, few: 1, many: 0 });
+    const { exchange, done } = start(STREAM);
+    await done;
+    expect([idsIn(exchange).new, ages]).toEqual([[2, 3], []]);
+    exchange.received(true);
+    expect(ages).toEqual([{ ms: 5000 }]);
+    await patch([decision(4, '192.0.2.4', { simulated: true })]);
+    await ask(STREAM);
+    expect(ages).toHaveLength(1);
+  });
+
+  it('is known of deliveries too, with what they took to get under way', async () => {
+    const { ask } = await kit([decision(1, '192.0.2.1')]);
+    const facts = kept(delivered);
+    await ask(`${STREAM}?startup=true`);
+    expect(facts[0]?.stages).toEqual({ pinMs: 0, prepareMs: 0, encodeMs: 0 });
   });
 });

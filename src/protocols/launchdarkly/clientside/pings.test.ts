@@ -14,6 +14,7 @@ import type { Reply } from '../../../../test/support/connections.ts';
 import { fakeFront, KeptChannel } from '../../../../test/support/flags-fakes.ts';
 import { put } from '../../../../test/support/flags-items.ts';
 import { FakeClock } from '../../../kernel/index.ts';
+import { taken } from '../facts.ts';
 import { quirksOf } from '../quirks.ts';
 import { PingFeed } from './pings.ts';
 
@@ -137,6 +138,33 @@ describe('a ping stream', () => {
     for (let change = 0; change < 100; change++) feed.publish();
     await turns(5);
     expect(stream.channel.text).toBe(PING.repeat(2));
+    await feed.close(0);
+  });
+
+  // Fails when tell() leaves it to publish() to say when the change was.
+  it('that is told later than others counts from the change, and misses it until then', async () => {
+    const clock = new FakeClock();
+    const feed = new PingFeed({ ...fakeFront(), clock }, 3200);
+    const told: [number, number][] = [];
+    const stop = taken.listen(({ ms, clients }) => told.push([ms, clients]));
+    for (let number = 0; number < 2; number++) {
+      feed.add(new KeptChannel(), { ...STREAM, environment: {} as never, channel: new KeptChannel() }, true);
+    }
+    const missed = (): number[] => {
+      const counts: number[] = [];
+      feed.survey((_, count) => counts.push(count));
+      return counts;
+    };
+    feed.publish();
+    await turns(3);
+    expect([told, missed()]).toEqual([[[0, 1]], [0, 1]]);
+    clock.advance(100);
+    await turns(3);
+    stop();
+    expect([told.at(-1), missed()]).toEqual([
+      [100, 1],
+      [0, 0],
+    ]);
     await feed.close(0);
   });
 

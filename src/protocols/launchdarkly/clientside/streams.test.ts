@@ -14,7 +14,7 @@ import { turns, until } from '../../../../test/support/conditions.ts';
 import { gone, put } from '../../../../test/support/flags-items.ts';
 import { SseReader } from '../../../../test/support/sse-reader.ts';
 import { FakeClock } from '../../../kernel/index.ts';
-import { caughtUp, delivered, failed, requested } from '../facts.ts';
+import { caughtUp, delivered, failed, requested, taken } from '../facts.ts';
 
 const ME = { kind: 'user', key: 'me' };
 const pathOf = (context: object): string => `/sdk/stream/eval/${encoded(context)}?auth=${ENV_ID}`;
@@ -82,6 +82,21 @@ describe('a stream of values', () => {
     await turns(10);
     expect(me.names).toHaveLength(9);
     expect(one.evaluator.asked.length).toBe(evaluations);
+  });
+
+  // Fails when #sendMissed does not tell.
+  it('counts among those that have taken a change, with what it was sent', async () => {
+    const one = await start();
+    const me = await one.stream(PATH);
+    await me.event(4);
+    const told: object[] = [];
+    const stop = taken.listen(({ clients, bytes, ms }) => told.push({ clients, bytes, late: ms > 60_000 }));
+    const before = me.reply.bytes;
+    await one.apply(put(members('s', 2, ['me'])));
+    await me.event(6);
+    await until('it is told', () => told.length > 0);
+    stop();
+    expect(told).toEqual([{ clients: 1, bytes: me.reply.bytes - before, late: false }]);
   });
 
   it('takes its context from a body as well, for phones', async () => {

@@ -66,16 +66,17 @@ export class Copies {
   #slackMs: number;
   #deliveries: Deliveries;
   #bytes = 0;
+  /** Requests that had left when they came. */
+  #leftBefore = 0;
+  /** Requests that left between the moment their turn came and the one in which they were told. */
+  #leftAtTurn = 0;
 
   /** @throws HeadgateError `HG_OPTION` for an option out of range. */
   constructor(options: CopiesOptions) {
     const { name = 'copies', maxConcurrent, maxQueued = 1000, waitMsMax = 5000, maxParked = maxConcurrent } = options;
     const { handlerMsMax = 60_000, sweepMs = 250, clock = systemClock } = options;
-    if (!(handlerMsMax > 0))
-      throw new HeadgateError(
-        'HG_OPTION',
-        `Cannot make copies: handlerMsMax must be a positive number, got ${handlerMsMax}`,
-      );
+    checkPositive('handlerMsMax', handlerMsMax);
+    checkPositive('capMs', options.capMs ?? Infinity);
     this.#name = name;
     this.#options = options;
     this.#clock = clock;
@@ -95,6 +96,11 @@ export class Copies {
   /** Requests in the queue: never more than `maxQueued`. */
   get waiting(): number {
     return this.#limiter.waiting;
+  }
+
+  /** How far a reader may fall behind the floor rate now: see `slackMs` of the options. */
+  get slackMs(): number {
+    return this.#slackMs;
   }
 
   /**
@@ -135,8 +141,8 @@ export class Copies {
       held,
       waiting,
       parked,
-      admitted,
-      shed: refused,
+      admitted: admitted - this.#leftAtTurn,
+      shed: { ...refused, aborted: refused.aborted + this.#leftBefore + this.#leftAtTurn },
       longestWaitMs,
       ended: { ...this.#ended },
       bytes: this.#bytes,
@@ -152,7 +158,10 @@ export class Copies {
   async enter(req: NodeRequest, res: NodeResponse, asker: Asker = {}): Promise<Entry> {
     const exchange = exchangeOf(req, res, this.#context);
     const tenant = asker.tenant ?? '';
-    if (res.writableEnded || exchange.closed) return this.#turnAway('aborted', tenant, 0);
+    if (res.writableEnded || exchange.closed) {
+      this.#leftBefore++;
+      return this.#turnAway('aborted', tenant, 0);
+    }
     const left = new AbortController();
     const onClose = (): void => left.abort();
     exchange.onClose(onClose);
@@ -160,8 +169,8 @@ export class Copies {
     const answer = await this.#limiter.acquire({ tenant, klass: asker.class ?? 'server', signal: left.signal });
     exchange.offClose(onClose);
     if (!answer.admitted) return this.#turnAway(answer.reason, tenant, answer.waitedMs);
-    // it left between the moment its turn came and this one
     if (exchange.closed) {
+      this.#leftAtTurn++;
       answer.slot.release();
       return this.#turnAway('aborted', tenant, answer.slot.waitedMs);
     }
@@ -238,6 +247,11 @@ export class Copies {
       ...(sweepMs === undefined ? {} : { sweepMs }),
     });
   }
+}
+
+function checkPositive(name: string, value: number): void {
+  if (value > 0) return;
+  throw new HeadgateError('HG_OPTION', `Cannot make copies: ${name} must be a positive number, got ${value}`);
 }
 
 /** When a pipelined response has its connection, or never will. */

@@ -49,9 +49,11 @@ export interface FastifyLike {
 export function limitDeliveries<Req extends FastifyRequestLike = FastifyRequestLike>(
   copies: Copies,
   options: LimitOptions<Req> = {},
-): (request: Req, reply: FastifyReplyLike) => Promise<unknown> {
+): (request: FastifyRequestLike, reply: FastifyReplyLike) => Promise<unknown> {
   return async (request, reply) => {
-    const { copy, shed } = await admit(copies, { req: request.raw, res: reply.raw, request }, options);
+    // Fastify's own types say what its request has: an inference from the hook's type would find none that fits all hooks
+    const asking = { req: request.raw, res: reply.raw, request: request as Req };
+    const { copy, shed } = await admit(copies, asking, options);
     if (copy !== undefined) return undefined;
     if (shed === undefined) {
       // nobody is there to be answered

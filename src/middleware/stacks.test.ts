@@ -89,9 +89,9 @@ describe.each(STACKS)('on %s', (name) => {
     const { copies, rig, world, clock } = await setUp(name);
     const answer = await ask(rig, path);
     expect([answer.status, await answer.ended]).toEqual([200, 'whole']);
-    if (path === '/small') expect(answer.text).toBe(path);
-    else expect([answer.bytes, answer.text.slice(-16)]).toEqual([BIG_BYTES, 'abcdefghijklmnop']);
-    if (path === '/deliver') expect(answer.headers['x-way']).toBe('deliver');
+    const got = [answer.bytes, answer.text.slice(-16), answer.headers['x-way']];
+    const way = path === '/deliver' ? 'deliver' : undefined;
+    expect(got).toEqual(path === '/small' ? [path.length, path, way] : [BIG_BYTES, 'abcdefghijklmnop', way]);
     await until('the slot free', () => copies.held === 0);
     const { admitted, ended, bytes } = copies.stats();
     expect([admitted, ended.completed, world.aborted, clock.armed]).toEqual([1, 1, [], 0]);
@@ -214,7 +214,7 @@ describe.each(STACKS)('on %s', (name) => {
       expect(world.errors.map((error) => (error as Error).message)).toEqual([
         path === '/throw' ? 'thrown' : 'rejected',
       ]);
-      if (path === '/throw') expect(world.errors[0]).toBe(THROWN);
+      expect(world.errors[0] === THROWN).toBe(path === '/throw');
       expect(await textOf(await ask(rig, '/small'))).toBe('/small');
     },
   );

@@ -1,15 +1,17 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it, vi } from 'vitest';
 import { parse, parseAllDocuments, stringify } from 'yaml';
 import { type Config, loadConfig } from '../src/config/index.ts';
 import { programsAvailable, run } from './support/deploy-tools.ts';
+import { ROOT } from './support/files.ts';
 
 const CHART = 'deploy/helm/headgate';
 /** The version of Kubernetes that helm takes the cluster for, and the one whose schemas are held against what it makes. */
 const HELM_KUBERNETES = '1.33';
 const MS_MAX = 60_000;
+vi.setConfig({ testTimeout: MS_MAX, hookTimeout: MS_MAX });
 
 interface Part {
   readonly kind: string;
@@ -131,32 +133,24 @@ describe.runIf(programsAvailable('helm', 'kubernetes-validate'))('the chart', ()
     ['as it is', {}, 6],
     ['without volumes of its own', { persistence: { enabled: false } }, 6],
     ['with everything on', ALL, 9],
-  ])(
-    'makes what Kubernetes takes, %s',
-    (_, values, count) => {
-      const { text } = template(values);
-      const path = join(folder, 'rendered.yaml');
-      writeFileSync(path, text);
-      expect(parseAllDocuments(text)).toHaveLength(count);
-      const said = run('kubernetes-validate', ['--strict', '--no-warn', path]);
-      expect([said.status, said.text.match(/ passed for /g)]).toEqual([
-        0,
-        // it has no schema of the Prometheus operator's kind
-        Array.from({ length: count - (values === ALL ? 1 : 0) }, () => ' passed for '),
-      ]);
-    },
-    MS_MAX,
-  );
+  ])('makes what Kubernetes takes, %s', (_, values, count) => {
+    const { text } = template(values);
+    const path = join(folder, 'rendered.yaml');
+    writeFileSync(path, text);
+    expect(parseAllDocuments(text)).toHaveLength(count);
+    const said = run('kubernetes-validate', ['--strict', '--no-warn', path]);
+    expect([said.status, said.text.match(/ passed for /g)]).toEqual([
+      0,
+      // it has no schema of the Prometheus operator's kind
+      Array.from({ length: count - (values === ALL ? 1 : 0) }, () => ' passed for '),
+    ]);
+  });
 
-  it(
-    'would be told of a member that Kubernetes does not know',
-    () => {
-      const path = join(folder, 'wrong.yaml');
-      writeFileSync(path, template().text.replace('readOnlyRootFilesystem', 'readonlyRootFilesystem'));
-      expect(run('kubernetes-validate', ['--strict', path]).status).not.toBe(0);
-    },
-    MS_MAX,
-  );
+  it('would be told of a member that Kubernetes does not know', () => {
+    const path = join(folder, 'wrong.yaml');
+    writeFileSync(path, template().text.replace('readOnlyRootFilesystem', 'readonlyRootFilesystem'));
+    expect(run('kubernetes-validate', ['--strict', path]).status).not.toBe(0);
+  });
 
   it('holds its pods to the restricted standard, with a root that nothing writes to', () => {
     const { spec } = podOf();
@@ -260,6 +254,14 @@ describe.runIf(programsAvailable('helm', 'kubernetes-validate'))('the chart', ()
     expect(pods.map(({ spec }) => spec['ports'])).toEqual([
       expect.arrayContaining([expect.objectContaining({ name: 'admin', port: 8031 })]),
     ]);
+  });
+
+  it('takes the values that the page on installing shows', async () => {
+    const page = readFileSync(`${ROOT}docs/install.md`, 'utf8');
+    const [, text = ''] = /^```yaml\n# values\.yaml\n([\s\S]*?)^```$/m.exec(page) ?? [];
+    const values = parse(text) as { config: object };
+    expect(partsOf(values)).toHaveLength(6);
+    expect((await configOf(stringify(values.config))).environments).toHaveLength(1);
   });
 
   it.each([

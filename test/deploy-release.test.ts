@@ -12,12 +12,13 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { parse } from 'yaml';
 import { programsAvailable, run } from './support/deploy-tools.ts';
 import { ROOT } from './support/files.ts';
 
 const MS_MAX = 60_000;
+vi.setConfig({ testTimeout: MS_MAX, hookTimeout: MS_MAX });
 const WORKFLOWS = '.github/workflows/';
 
 interface Job {
@@ -186,41 +187,33 @@ describe('the next version', () => {
     writeFileSync(join(folder, 'CHANGELOG.md'), lines.join('\n'));
   });
 
-  it(
-    'is set in every file that names one, and the changes are told',
-    () => {
-      const before = JSON.parse(read('package.json')) as { version: string };
-      const [major, minor] = before.version.split('.').map(Number);
-      change('fast-cats', 'minor', 'Two,\nwith a second line.');
-      change('slow-dogs', 'patch', 'Three.');
-      expect(script('changeset.mjs', ['version'], folder)).toMatchObject({ status: 0 });
-      const next = `${major}.${(minor ?? 0) + 1}.0`;
-      expect(JSON.parse(read('package.json'))).toEqual({ ...before, version: next });
-      expect(JSON.parse(read('package-lock.json'))).toMatchObject({
-        version: next,
-        packages: { '': { version: next } },
-      });
-      expect(read('src/relay.ts')).toContain(`VERSION = '${next}'`);
-      expect(parse(read('deploy/helm/headgate/Chart.yaml'))).toMatchObject({ version: next, appVersion: next });
-      expect(readdirSync(join(folder, '.changeset')).toSorted()).toEqual(['README.md', 'config.json']);
-      const date = new Date().toISOString().slice(0, 10);
-      expect(read('CHANGELOG.md')).toBe(
-        `# Changelog\n\n## [Unreleased]\n\n## [${next}] - ${date}\n\n### Added\n\n- One.\n- Two, with a second line.\n\n### Fixed\n\n- Three.\n\n## [0.0.9] - 2026-01-01\n\n- Old.\n`,
-      );
-    },
-    MS_MAX,
-  );
+  it('is set in every file that names one, and the changes are told', () => {
+    const before = JSON.parse(read('package.json')) as { version: string };
+    const [major, minor] = before.version.split('.').map(Number);
+    change('fast-cats', 'minor', 'Two,\nwith a second line.');
+    change('slow-dogs', 'patch', 'Three.');
+    expect(script('changeset.mjs', ['version'], folder)).toMatchObject({ status: 0 });
+    const next = `${major}.${(minor ?? 0) + 1}.0`;
+    expect(JSON.parse(read('package.json'))).toEqual({ ...before, version: next });
+    expect(JSON.parse(read('package-lock.json'))).toMatchObject({
+      version: next,
+      packages: { '': { version: next } },
+    });
+    expect(read('src/relay.ts')).toContain(`VERSION = '${next}'`);
+    expect(parse(read('deploy/helm/headgate/Chart.yaml'))).toMatchObject({ version: next, appVersion: next });
+    expect(readdirSync(join(folder, '.changeset')).toSorted()).toEqual(['README.md', 'config.json']);
+    const date = new Date().toISOString().slice(0, 10);
+    expect(read('CHANGELOG.md')).toBe(
+      `# Changelog\n\n## [Unreleased]\n\n## [${next}] - ${date}\n\n### Added\n\n- One.\n- Two, with a second line.\n\n### Fixed\n\n- Three.\n\n## [0.0.9] - 2026-01-01\n\n- Old.\n`,
+    );
+  });
 
-  it(
-    'is not set where nothing changed, and a command that only looks changes nothing',
-    () => {
-      const before = FILES.map(read);
-      expect(script('changeset.mjs', ['version'], folder).status).toBe(0);
-      expect(FILES.map(read)).toEqual(before);
-      expect(existsSync(join(folder, 'CHANGELOG.md'))).toBe(true);
-    },
-    MS_MAX,
-  );
+  it('is not set where nothing changed, and a command that only looks changes nothing', () => {
+    const before = FILES.map(read);
+    expect(script('changeset.mjs', ['version'], folder).status).toBe(0);
+    expect(FILES.map(read)).toEqual(before);
+    expect(existsSync(join(folder, 'CHANGELOG.md'))).toBe(true);
+  });
 });
 
 describe('the reports of what is exported', () => {

@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { parse } from 'yaml';
 import { type Config, defaultConfig, loadConfig } from '../src/config/index.ts';
 import { VERSION } from '../src/relay.ts';
@@ -10,6 +10,10 @@ import { ROOT } from './support/files.ts';
 
 /** What closes last takes so long at most, after drain and grace. */
 const MARGIN_SECONDS = 8;
+
+/** Programs are started, some of them in Python, beside the other tests. */
+const MS_MAX = 60_000;
+vi.setConfig({ testTimeout: MS_MAX });
 
 const read = (path: string): string => readFileSync(ROOT + path, 'utf8');
 

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { ROOT } from '../support/files.ts';
 import { LineProcess } from '../support/line-process.ts';
 import { installPacked, pack } from '../support/packed.ts';
@@ -9,6 +9,7 @@ import { realBouncerAvailable, StreamingBouncer } from '../support/real-bouncer.
 import { type Sdk, startSdk } from '../support/sdk.ts';
 
 const MS_MAX = 60_000;
+vi.setConfig({ testTimeout: MS_MAX, hookTimeout: MS_MAX });
 const START_MS_MAX = 30_000;
 const BANS = ['ban 192.0.2.7', 'captcha 192.0.2.201', 'ban 198.51.100.0/24', 'ban 2001:db8::7'];
 
@@ -55,42 +56,38 @@ describe.runIf(folder !== undefined)('npx headgate demo, in a folder where only 
     demo = new Demo(folder ?? '', '--port', '0', '--admin-port', '0');
     url = await demo.says(/serves three flags and four decisions on (http:\S+)\. /);
     page = await demo.says(/^Watch it: +(http:\S+)$/);
-  }, MS_MAX);
+  });
   afterAll(async () => {
     await demo?.stop();
   });
 
-  it(
-    'tells a real SDK its flags, and what is edited in the file that it names',
-    async () => {
-      let sdk: Sdk | undefined;
-      try {
-        sdk = startSdk({ sdk: 'node', mode: 'fdv2', baseUrl: url, sdkKey: 'sdk-demo' });
-        expect(Object.keys(await sdk.initialized).toSorted()).toEqual([
-          'dark-mode',
-          'maintenance-banner',
-          'new-checkout',
-        ]);
-        const file = await demo.says(/^ +flags: +(\/\S+)$/);
-        const data = JSON.parse(readFileSync(file, 'utf8')) as { flags: Record<string, { on: boolean }> };
-        const banner = data.flags['maintenance-banner'];
-        writeFileSync(
-          file,
-          JSON.stringify({
-            ...data,
-            flags: {
-              ...data.flags,
-              'maintenance-banner': { ...banner, on: true, fallthrough: { variation: 2 }, rules: [] },
-            },
-          }),
-        );
-        expect(await sdk.waitForChange('maintenance-banner', { value: 'now' })).toBe('now');
-      } finally {
-        await sdk?.stop();
-      }
-    },
-    MS_MAX,
-  );
+  it('tells a real SDK its flags, and what is edited in the file that it names', async () => {
+    let sdk: Sdk | undefined;
+    try {
+      sdk = startSdk({ sdk: 'node', mode: 'fdv2', baseUrl: url, sdkKey: 'sdk-demo' });
+      expect(Object.keys(await sdk.initialized).toSorted()).toEqual([
+        'dark-mode',
+        'maintenance-banner',
+        'new-checkout',
+      ]);
+      const file = await demo.says(/^ +flags: +(\/\S+)$/);
+      const data = JSON.parse(readFileSync(file, 'utf8')) as { flags: Record<string, { on: boolean }> };
+      const banner = data.flags['maintenance-banner'];
+      writeFileSync(
+        file,
+        JSON.stringify({
+          ...data,
+          flags: {
+            ...data.flags,
+            'maintenance-banner': { ...banner, on: true, fallthrough: { variation: 2 }, rules: [] },
+          },
+        }),
+      );
+      expect(await sdk.waitForChange('maintenance-banner', { value: 'now' })).toBe('now');
+    } finally {
+      await sdk?.stop();
+    }
+  });
 
   it.runIf(realBouncerAvailable('node'))(
     'tells a real bouncer its decisions, and what is edited in the file that it names',
@@ -116,7 +113,6 @@ describe.runIf(folder !== undefined)('npx headgate demo, in a folder where only 
         await bouncer.stop();
       }
     },
-    MS_MAX,
   );
 
   it('has its page where it says', async () => {
@@ -159,37 +155,29 @@ describe.runIf(folder !== undefined)('npx headgate demo, in a folder where only 
     expect(Object.fromEntries(Object.keys(dependencies).map((name) => [name, parts.get(name)]))).toEqual(dependencies);
   });
 
-  it(
-    'says so when the port of its page is taken, and serves all the same',
-    async () => {
-      const taken = createServer();
-      await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
-      const address = taken.address();
-      const port = typeof address === 'object' && address !== null ? address.port : 0;
-      const second = new Demo(folder ?? '', '--port', '0', '--admin-port', String(port));
-      try {
-        const at = await second.says(/serves three flags and four decisions on (http:\S+)\. /);
-        await second.says(/The dashboard is not open, .* --admin-port 0 takes any free port/);
-        await second.says(new RegExp(`(${port}).*HG_LISTEN|HG_LISTEN.*(${port})`));
-        expect((await fetch(`${at}/health/live`)).status).toBe(200);
-      } finally {
-        await second.stop();
-        taken.close();
-      }
-    },
-    MS_MAX,
-  );
+  it('says so when the port of its page is taken, and serves all the same', async () => {
+    const taken = createServer();
+    await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
+    const address = taken.address();
+    const port = typeof address === 'object' && address !== null ? address.port : 0;
+    const second = new Demo(folder ?? '', '--port', '0', '--admin-port', String(port));
+    try {
+      const at = await second.says(/serves three flags and four decisions on (http:\S+)\. /);
+      await second.says(/The dashboard is not open, .* --admin-port 0 takes any free port/);
+      await second.says(new RegExp(`(${port}).*HG_LISTEN|HG_LISTEN.*(${port})`));
+      expect((await fetch(`${at}/health/live`)).status).toBe(200);
+    } finally {
+      await second.stop();
+      taken.close();
+    }
+  });
 
-  it(
-    'ends when it is told to, and takes its files with it',
-    async () => {
-      const other = new Demo(folder ?? '', '--port', '0', '--admin-port', '0');
-      const file = await other.says(/^ +flags: +(\/\S+)$/);
-      expect(readFileSync(file, 'utf8')).toContain('maintenance-banner');
-      await other.stop();
-      // fails when the demo takes its folder away with the asynchronous rm: the process does not wait for that
-      expect(() => readFileSync(file)).toThrow('ENOENT');
-    },
-    MS_MAX,
-  );
+  it('ends when it is told to, and takes its files with it', async () => {
+    const other = new Demo(folder ?? '', '--port', '0', '--admin-port', '0');
+    const file = await other.says(/^ +flags: +(\/\S+)$/);
+    expect(readFileSync(file, 'utf8')).toContain('maintenance-banner');
+    await other.stop();
+    // fails when the demo takes its folder away with the asynchronous rm: the process does not wait for that
+    expect(() => readFileSync(file)).toThrow('ENOENT');
+  });
 });

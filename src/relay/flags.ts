@@ -15,6 +15,7 @@ import { FlagKeeping } from './flags-keep.ts';
 import { askGoals, evaluationsOf, eventsOf, isOffline } from './flags-parts.ts';
 import { ListedEnvironments } from './flags-listed.ts';
 import { UpstreamEnvironments } from './flags-upstreams.ts';
+import { withoutKeys } from './live-names.ts';
 import { budgetOptions, type Service, type Shared } from './service.ts';
 
 /** Feature flags: the front, where its environments come from, and what keeps them. */
@@ -128,13 +129,10 @@ export class FlagsService implements Service {
   }
 
   hide(text: string): string {
-    const environments = this.#front.environments();
-    const secretsOf = ({ info }: Environment): string[] =>
-      [info.envId, info.mobileKey, ...info.sdkKeys.map(({ value }) => value)].filter((key) => key !== undefined);
-    const shown = environments.flatMap((one) =>
-      secretsOf(one).filter((secret) => secret !== '' && text.includes(secret)),
+    return withoutKeys(
+      text,
+      this.#front.environments().map(({ info }) => info),
     );
-    return shown.reduce((hidden, secret) => hidden.replaceAll(secret, maskKey(secret)), text);
   }
 
   get healthy(): boolean {

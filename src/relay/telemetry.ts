@@ -12,6 +12,7 @@ import {
 } from '../observability/index.ts';
 import { type Admin, openAdmin, pageRoutes, type Route } from '../server/index.ts';
 import { Live } from './live.ts';
+import { shownText } from './live-names.ts';
 import type { Service, Shared } from './service.ts';
 
 /** What is looked at, and who looks. */
@@ -108,7 +109,7 @@ export class Telemetry {
       deliveries,
       trouble: () => log.trouble(),
       tenantOf: (name) => this.#tenantOf(name),
-      hide: (text) => hideIn(text, services),
+      hide: (text) => shownText(text, services),
     });
     const recorder = new TimelineRecorder({
       clock,
@@ -195,14 +196,6 @@ function urlOf(host: string | undefined, port: number): string {
   const isAny = host === undefined || host === '0.0.0.0' || host === '::';
   const name = isAny ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host;
   return `http://${name}:${port}/`;
-}
-
-/** What looks like a key of an environment that nobody knows any more. */
-const KEYS = /\b(?:sdk|mob|api|rel)-[\w-]{8,}|\b[0-9a-f]{24}\b/g;
-
-function hideIn(text: string, services: readonly Service[]): string {
-  const hidden = services.reduce((left, service) => service.hide?.(left) ?? left, text);
-  return hidden.replaceAll(KEYS, (key) => maskKey(key));
 }
 
 function figuresOf({ config, limiter, deliveries, services, activeRequests }: TelemetryParts): Figures {

@@ -1,5 +1,4 @@
 import type { Fact } from '../kernel/index.ts';
-import type { LiveLog } from './live.ts';
 
 /** A change that was taken by some clients. */
 export interface Taken {
@@ -9,6 +8,12 @@ export interface Taken {
   readonly clients: number;
   /** What they were sent, all together. */
   readonly bytes: number;
+}
+
+/** Offsets of a log that can be read: from `first` up to `next`. */
+interface Reach {
+  readonly first: number;
+  readonly next: number;
 }
 
 /** Times of changes that have left the log are let go of when there are so many. */
@@ -25,7 +30,7 @@ const TRIM_AT = 64;
  * While nobody listens nothing is kept.
  *
  * @example
- * const log: LiveLog = { first: 0, next: 1, block: () => undefined };
+ * const log = { first: 0, next: 1 };
  * const taken = new Fact<Taken>('headgate:example.taken');
  * const stop = taken.listen(({ ms, clients }) => console.log(`${clients} had it after ${ms} ms`)); // 2 had it after 30 ms
  * const times = new ChangeTimes(taken);
@@ -56,7 +61,7 @@ export class ChangeTimes {
   }
 
   /** The log has grown, at this time on the caller's clock. */
-  changed(log: Pick<LiveLog, 'first' | 'next'>, nowMs: number): void {
+  changed(log: Reach, nowMs: number): void {
     if (!this.#fact.isHeard) return this.#forget();
     // of what came before anybody listened only the newest is known to be of now
     if (this.#madeAtMs.length === 0) this.#first = log.next - 1;

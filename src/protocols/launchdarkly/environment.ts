@@ -22,7 +22,6 @@ import { CATCH_UP_BYTES_FREE } from './catch-up.ts';
 import type { ClientInfo } from './client.ts';
 import { type CompressedStream, compressedBlock } from './compressed.ts';
 import type { EnvironmentInfo } from './credentials.ts';
-import type { Audience } from './directory.ts';
 import { factOf, lost, taken, takenCompressed } from './facts.ts';
 import { type DigestOrder, positionOf } from './positions.ts';
 import type { BigSegmentsState, ConnectionState, DataStoreState } from './states.ts';
@@ -85,7 +84,10 @@ export interface FollowUp {
 }
 
 /** Is told of each stream once. `missed`: how many changes it has yet to be sent; Infinity: all there is. */
-export type Survey = (stream: { readonly audience: Audience; readonly info: ClientInfo }, missed: number) => void;
+export type Survey = (
+  stream: { readonly audience: 'server' | 'mobile' | 'client'; readonly info: ClientInfo },
+  missed: number,
+) => void;
 
 /** Streams that follow an environment in a way of their own, and are over when it is. */
 export interface Followers {

@@ -9,7 +9,6 @@ import fastify from 'fastify';
 import { type Context, Hono } from 'hono';
 import Koa from 'koa';
 import type { Transport } from '../../src/delivery/index.ts';
-import { HeadgateError } from '../../src/kernel/index.ts';
 import * as onExpress from '../../src/middleware/express.ts';
 import * as onFastify from '../../src/middleware/fastify.ts';
 import * as onHono from '../../src/middleware/hono.ts';
@@ -82,14 +81,14 @@ export class World {
 export const THROWN: Error = new Error('thrown');
 
 /** A megabyte, then an error. */
-export async function* brokenPieces(): AsyncGenerator<Buffer> {
+async function* brokenPieces(): AsyncGenerator<Buffer> {
   yield BIG.subarray(0, 1024 * 1024);
   await turns();
   throw new Error('the source broke');
 }
 
 /** All of it, piece by piece, as a stream. */
-export function bigStream(): Readable {
+function bigStream(): Readable {
   return Readable.from(pieces());
 }
 
@@ -283,9 +282,4 @@ function koaApp(copies: onNode.Copies, world: World): Koa {
 function koaListener(copies: onNode.Copies, world: World): (req: onNode.NodeRequest, res: onNode.NodeResponse) => void {
   const callback = koaApp(copies, world).callback();
   return (req, res) => void callback(req, res);
-}
-
-/** Whether something is an error of ours that says so. */
-export function isOptionError(error: unknown): boolean {
-  return error instanceof HeadgateError && error.code === 'HG_OPTION';
 }

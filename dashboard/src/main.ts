@@ -34,6 +34,8 @@ const link = new Link({
   onTimeline: (timeline) => plots.reset(timeline),
   onBucket: (bucket) => plots.add(bucket),
   onState(state) {
+    // another version has another page, which may speak of other things
+    if (last !== undefined && last.version !== state.version) location.reload();
     last = state;
     history.take(state);
     status.heard();

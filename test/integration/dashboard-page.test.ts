@@ -145,6 +145,7 @@ describe.runIf(browserAvailable())('the page', { timeout: TEST_MS_MAX }, () => {
 
   // Fails when a text of the server is written as markup: then there is an image, and the policy complains of its handler.
   it('writes what the server says as text', async () => {
+    server.state = { ...QUIET, version: HOSTILE };
     await open();
     await isLive();
     await tell({
@@ -219,6 +220,17 @@ describe.runIf(browserAvailable())('the page', { timeout: TEST_MS_MAX }, () => {
     server.isFull = false;
     await page.locator('#retry').click();
     await isLive();
+  });
+
+  it('is loaded anew, once, when another version answers', async () => {
+    await open();
+    await isLive();
+    const loads = (): number => requested.filter((url) => url === `${server.url}/`).length;
+    expect(loads()).toBe(1);
+    await tell({ ...QUIET, atMs: QUIET.atMs + 1000, version: '0.2.0' });
+    await untilInPage(page, "document.querySelector('#version').textContent === 'Version 0.2.0'");
+    await isLive();
+    expect(loads()).toBe(2);
   });
 
   it('draws new buckets as they come', async () => {

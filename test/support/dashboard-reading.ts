@@ -43,9 +43,15 @@ const WAIT_MS_MAX = 30_000;
 export async function untilInPage(page: Page, expression: string, msMax: number = WAIT_MS_MAX): Promise<void> {
   const byMs = performance.now() + msMax;
   const asked = `new Promise((resolve) => requestAnimationFrame(() => resolve(Boolean(${expression}))))`;
-  while (!(await page.evaluate<boolean>(asked))) {
+  while (!(await page.evaluate<boolean>(asked).catch(falseWhenLoading))) {
     if (performance.now() > byMs) throw new Error(`Cannot see ${expression} in the page: not so in ${msMax} ms`);
   }
+}
+
+/** A page that loads itself anew while it is asked is no answer yet. */
+function falseWhenLoading(error: unknown): false {
+  if (error instanceof Error && error.message.includes('Execution context was destroyed')) return false;
+  throw error;
 }
 
 /** Reads the page once its numbers are of this moment or later. */

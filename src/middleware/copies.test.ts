@@ -17,6 +17,9 @@ import * as onHono from './hono.ts';
 import { Copies, type CopiesOptions, copyOf, deliver, type EndedFact, limitDeliveries, type ShedFact } from './node.ts';
 
 const open: { close(): Promise<void> }[] = [];
+// the machine may be busy with other work: a condition that holds is seen at once
+vi.setConfig({ testTimeout: 30_000 });
+
 afterEach(async () => {
   for (const one of open.splice(0)) await one.close();
   vi.restoreAllMocks();

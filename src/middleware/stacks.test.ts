@@ -32,6 +32,9 @@ interface Setup {
 }
 
 const open: Stack[] = [];
+// the machine may be busy with other work: a condition that holds is seen at once
+vi.setConfig({ testTimeout: 30_000 });
+
 afterEach(async () => {
   for (const stack of open.splice(0)) await stack.close();
   vi.restoreAllMocks();

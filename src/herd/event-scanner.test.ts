@@ -103,5 +103,8 @@ describe('EventScanner', () => {
       const { events } = scan([long.subarray(0, at), long.subarray(at)], false);
       expect(events.map(({ data }) => data.length <= 4096)).toEqual([true]);
     }
+    const lines = Array.from({ length: 10 }, () => `data: ${'x'.repeat(1000)}\n`).join('');
+    const { events } = scan([Buffer.from(`event: server-intent\n${lines}\n`)], false);
+    expect(events.map(({ data }) => data.length)).toEqual([4096]);
   });
 });

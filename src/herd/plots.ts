@@ -1,7 +1,7 @@
 import { shownBytes, shownCount, shownSeconds } from './shown.ts';
 
 /** A line or a row of bars in a plot. */
-export interface PlotSeries {
+interface PlotSeries {
   readonly name: string;
   /** A CSS class that has its colour. */
   readonly style: string;

@@ -83,6 +83,7 @@ describe('a report', () => {
   it('says first how it went', () => {
     const first = (changes: Partial<HerdReport>): string | undefined => reportText(report(changes)).split('\n')[0];
     expect(first({})).toBe('2 of 3 steady clients had no full copy within 10.0 s (1 had it later).');
+    expect(first({ seconds: 9 })).toContain('had no full copy when it ended after 9.00 s');
     const roles = { ...report().roles, steady: { clients: 3, arrived: 3, whole: 3, inTime: 3, gone: 0 } };
     expect(first({ ok: true, roles })).toBe('All 3 steady clients had a full copy within 10.0 s.');
     expect(first({ roles: { ...roles, steady: NOBODY } })).toBe('No steady clients, so nothing to be judged.');

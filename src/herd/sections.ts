@@ -22,13 +22,16 @@ const ENDS: Readonly<Record<HerdEnd, string>> = {
 };
 
 /** One sentence that says how it went. */
-export function verdictOf({ ok, roles, asked }: HerdReport): string {
+export function verdictOf({ ok, roles, asked, seconds }: HerdReport): string {
   const { clients, inTime, whole } = roles.steady;
   if (clients === 0) return 'No steady clients, so nothing to be judged.';
   const deadline = shownSeconds(asked.deadlineSeconds);
   if (ok) return `All ${shownCount(clients)} steady clients had a full copy within ${deadline}.`;
   const late = whole - inTime;
-  return `${shownCount(clients - inTime)} of ${shownCount(clients)} steady clients had no full copy within ${deadline}${late > 0 ? ` (${shownCount(late)} had it later)` : ''}.`;
+  // not all of them had their whole deadline
+  const isEarly = seconds < asked.deadlineSeconds;
+  const when = isEarly ? `when it ended after ${shownSeconds(seconds)}` : `within ${deadline}`;
+  return `${shownCount(clients - inTime)} of ${shownCount(clients)} steady clients had no full copy ${when}${late > 0 ? ` (${shownCount(late)} had it later)` : ''}.`;
 }
 
 /** Everything that a report has to show, in tables. */

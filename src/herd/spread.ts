@@ -9,7 +9,7 @@ export interface Spread {
 }
 
 /** The smallest value that at least `share` of all are no greater than. The values are sorted, and there is one at least. */
-export function rankedAt(sorted: readonly number[], share: number): number {
+function rankedAt(sorted: readonly number[], share: number): number {
   const rank = Math.max(1, Math.ceil(share * sorted.length));
   return sorted[Math.min(rank, sorted.length) - 1] ?? Number.NaN;
 }

@@ -78,7 +78,7 @@ async function serve(
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server };
 }
 
-const sum = (counts: Readonly<Record<string, number>>): number =>
+const sum = (counts: Readonly<Record<string, number>> | readonly number[]): number =>
   Object.values(counts).reduce((all, one) => all + one, 0);
 
 describe('a herd at a relay', { timeout: TEST_MS_MAX }, () => {
@@ -120,8 +120,8 @@ describe('a herd at a relay', { timeout: TEST_MS_MAX }, () => {
     expect([server?.refused, report.refused]).toEqual([{}, {}]);
     expect(server?.heldMax).toBeLessThanOrEqual(30);
     expect(server?.rssBytesMax).toBeGreaterThan(1e7);
-    expect(sum({ ...report.timeline.whole })).toBe(210);
-    expect(sum({ ...report.timeline.bytes })).toBe(report.bytes);
+    expect(sum(report.timeline.whole)).toBe(210);
+    expect(sum(report.timeline.bytes)).toBe(report.bytes);
   });
 
   it('that is refused counts what the server counts, and comes back until it is served', async () => {

@@ -39,6 +39,8 @@ export interface Harvest {
   readonly lateSeconds: readonly number[];
   readonly lateNever: number;
   readonly seconds: number;
+  /** What the clients themselves took. */
+  readonly cpuSeconds: number;
 }
 
 const plan = JSON.parse(process.argv[2] ?? '{}') as Plan;
@@ -158,6 +160,7 @@ async function run(): Promise<Harvest> {
   const seconds = await Promise.all(late);
   const lateSeconds = seconds.filter((each) => each !== undefined);
   for (const request of open) request.destroy();
+  const { user, system } = process.cpuUsage();
   return {
     well,
     wellSeconds,
@@ -165,6 +168,7 @@ async function run(): Promise<Harvest> {
     lateSeconds,
     lateNever: plan.late - lateSeconds.length,
     seconds: (performance.now() - beganMs) / 1000,
+    cpuSeconds: (user + system) / 1e6,
   };
 }
 

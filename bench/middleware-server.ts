@@ -12,8 +12,8 @@ if (setup === undefined || process.send === undefined)
   throw new Error(`Cannot serve: no parent, or no setup ${number}`);
 
 fill(Number(bytes));
-const { server, counted } = await setup.make();
-process.on('message', () => process.send?.(countsOf(counted?.())));
-server.listen({ port: 0, host: '127.0.0.1', backlog: 4096 }, () => {
-  process.send?.({ port: (server.address() as AddressInfo).port });
+const made = await setup.make();
+process.on('message', () => process.send?.(countsOf(made.counted?.())));
+made.server.listen({ port: 0, host: '127.0.0.1', backlog: 4096 }, () => {
+  process.send?.({ port: (made.server.address() as AddressInfo).port });
 });

@@ -1,9 +1,9 @@
 /** The libraries of the comparison, each set up as its documentation says, and with all that it offers against abuse. */
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
-import { createRequire } from 'node:module';
 import { finished } from 'node:stream/promises';
 import { bulkhead, type BulkheadPolicy, TimeoutStrategy, timeout, wrap } from 'cockatiel';
-import express, { type RequestHandler } from 'express';
+import express from 'express';
+import queueOf from 'express-queue';
 import fastify from 'fastify';
 import underPressure from '@fastify/under-pressure';
 import pLimit from 'p-limit';
@@ -145,7 +145,10 @@ const cockatiel: Setup = {
       listener(async (req, res) => {
         const gone = goneSignal(res);
         try {
-          await policy.execute(({ signal }) => serveWhole(req, res, AbortSignal.any([gone, signal])));
+          const run = ({ signal }: { signal: AbortSignal }): Promise<void> =>
+            serveWhole(req, res, AbortSignal.any([gone, signal]));
+          // a signal of its own: without one all share one, and Node warns of its listeners
+          await policy.execute(run, new AbortController().signal);
         } catch {
           refuse(res);
         }
@@ -183,17 +186,12 @@ const cockatielSignal: Setup = {
   },
 };
 
-interface ExpressQueue extends RequestHandler {
-  readonly queue: { getLength(): number; readonly activeCount: number };
-}
-
 const expressQueue: Setup = {
   name: 'express-queue (Express)',
   package: 'express-queue',
   note: '`queue({ activeLimit, queuedLimit })` before the handler, which is the same; it counts a request until `res.end()` is called, and takes a client that has gone out of the queue',
   make: () => {
-    const load = createRequire(import.meta.url)('express-queue') as (config: object) => ExpressQueue;
-    const limit = load({ activeLimit: LIMITS.slots, queuedLimit: LIMITS.queue });
+    const limit = queueOf({ activeLimit: LIMITS.slots, queuedLimit: LIMITS.queue });
     const app = express();
     app.get('/copy', limit, async (req, res) => send(res, await makeCopy(req.socket)));
     return { server: createServer(app), counted: () => limit.queue.activeCount + limit.queue.getLength() };

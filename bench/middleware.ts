@@ -3,9 +3,12 @@
  * late: Headgate's middleware beside the libraries that people use for it. See README.md and docs/middleware.md.
  *
  *   npm run build && npx tsc -p bench/tsconfig.json && node .bench/bench/middleware.js [--quick] [--markdown]
+ *
+ * `--markdown` prints no progress; `--write docs/middleware.md` replaces what was measured there.
  */
 import { fork, type ChildProcess } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -25,6 +28,7 @@ const { values, positionals } = parseArgs({
     bytes: { type: 'string' },
     json: { type: 'string' },
     only: { type: 'string' },
+    write: { type: 'string' },
   },
 });
 const { quick, markdown } = values;
@@ -35,6 +39,9 @@ const copyBytes = Number(values.bytes ?? 8e6);
 /** What is still counted when everybody has been gone for so long is leaked. */
 const SETTLE_MS_MAX = 15_000;
 const SETTLE_LOOK_MS = 250;
+
+/** What was measured stands between two of these. */
+const MARK = '<!-- measured -->';
 
 const HERD = { well: 0, stalled: 0, leaveQueue: 0, leaveHandler: 0, late: 10 };
 const third = Math.round(clients * 0.3);
@@ -74,6 +81,8 @@ interface Run {
   readonly leaked: number | undefined;
   readonly madeForNobody: number;
   readonly made: number;
+  /** What all other processes took, as a share of the machine. */
+  readonly othersShare: number;
 }
 
 function said<T>(child: ChildProcess): Promise<T> {
@@ -100,6 +109,12 @@ function rssPeakMib(pid: number): number {
   return Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]) / 1024;
 }
 
+/** What all processes together have used of the processors so far: /proc/stat counts in hundredths of a second. */
+function machineBusySeconds(): number {
+  const [, user, nice, system, , , irq, softirq] = readFileSync('/proc/stat', 'utf8').split(/\s+/, 8).map(Number);
+  return [user, nice, system, irq, softirq].reduce((sum: number, each = 0) => sum + each, 0) / 100;
+}
+
 /** What is still counted when all are gone: at most so long, since a limiter may wait for a timeout of its own. */
 async function settled(server: ChildProcess): Promise<Counts> {
   for (let waitedMs = 0; ; waitedMs += SETTLE_LOOK_MS) {
@@ -115,19 +130,23 @@ async function measure(number: number, herd: Omit<Plan, 'port' | Timing>): Promi
     const { port } = await said<{ port: number }>(server);
     const before = await countsOf(server);
     const plan: Plan = { port, ...herd, ...TIMING };
+    const [beganMs, busyBefore] = [performance.now(), machineBusySeconds()];
     const load = fork(join(import.meta.dirname, 'middleware-load.js'), [JSON.stringify(plan)], {
       stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
     });
     const harvest = JSON.parse(await text(load.stdout as NodeJS.ReadableStream)) as Harvest;
-    const { cpuSeconds } = await countsOf(server);
+    const cpuSeconds = (await countsOf(server)).cpuSeconds - before.cpuSeconds;
+    const othersSeconds = machineBusySeconds() - busyBefore - cpuSeconds - harvest.cpuSeconds;
+    const machineSeconds = (cpus().length * (performance.now() - beganMs)) / 1000;
     const { counted, made, madeForNobody } = await settled(server);
     return {
       harvest,
       rssPeakMib: rssPeakMib(server.pid ?? 0),
-      cpuSeconds: cpuSeconds - before.cpuSeconds,
+      cpuSeconds,
       leaked: counted,
       made,
       madeForNobody,
+      othersShare: Math.max(0, othersSeconds / machineSeconds),
     };
   } finally {
     server.kill('SIGKILL');
@@ -186,6 +205,8 @@ function tableOf(results: ReadonlyMap<Setup, readonly Pair[]>): string {
     const cells = Object.values(COLUMNS).map((column) => spread(pairs.map(column)));
     lines.push(`| ${setup.name} | ${cells.join(' | ')} |`);
   }
+  const shares = [...results.values()].flatMap((pairs) => pairs.map(({ run }) => 100 * run.othersShare));
+  lines.push('', `Others used ${spread(shares)} % of the machine.`);
   return lines.join('\n');
 }
 
@@ -205,13 +226,28 @@ async function measureScenario(
   return results;
 }
 
+const printed: string[] = [];
+
+function print(text: string): void {
+  printed.push(text);
+  console.log(text);
+}
+
+/** Puts what was printed where a page has the last. */
+function writeInto(path: string): void {
+  const parts = readFileSync(path, 'utf8').split(MARK);
+  if (parts.length !== 3)
+    throw new Error(`Cannot write: ${path} must have two lines "${MARK}", got ${parts.length - 1}`);
+  writeFileSync(path, [parts[0], `\n${printed.join('\n')}\n`, parts[2]].join(MARK));
+}
+
 function introduce(setups: readonly Setup[]): void {
-  console.log(`${machineLine()}; ${repeats} repeat${repeats === 1 ? '' : 's'}.\n`);
-  console.log(
+  print(`${machineLine()}; ${repeats} repeat${repeats === 1 ? '' : 's'}.\n`);
+  print(
     `${LIMITS.slots} slots, a queue of ${LIMITS.queue}, ${LIMITS.waitMs / 1000} s to wait, ${LIMITS.sendMs / 1000} s to send, for each library as far as it has such a setting. A copy has ${copyBytes / 1e6} MB and is made anew for each request.\n`,
   );
-  console.log('| | version | how it is set up |\n|---|---|---|');
-  for (const setup of setups) console.log(`| ${setup.name} |${versionOf(setup)} | ${setup.note} |`);
+  print('| | version | how it is set up |\n|---|---|---|');
+  for (const setup of setups) print(`| ${setup.name} |${versionOf(setup)} | ${setup.note} |`);
 }
 
 const beganMs = performance.now();
@@ -225,11 +261,12 @@ const kept: object[] = [];
 for (const name of chosen) {
   const scenario = SCENARIOS[name];
   if (scenario === undefined)
-    throw new Error(`Cannot measure: a scenario is one of ${Object.keys(SCENARIOS)}, got ${name}`);
+    throw new Error(`Cannot measure: a scenario is one of ${Object.keys(SCENARIOS).join(', ')}, got ${name}`);
   const results = await measureScenario(scenario.herd, setups);
-  console.log(`\n**(${name}) ${scenario.title}**, and 10 late ones after 2 s\n\n${tableOf(results)}`);
+  print(`\n**(${name}) ${scenario.title}**, and 10 late ones after 2 s\n\n${tableOf(results)}`);
   for (const [setup, pairs] of results)
     kept.push({ scenario: name, setup: setup.name, runs: pairs.map(({ run }) => run) });
 }
+print(`\nMeasured in ${Math.round((performance.now() - beganMs) / 60_000)} min.`);
 if (values.json !== undefined) writeFileSync(values.json, JSON.stringify(kept, undefined, 2));
-console.log(`\nMeasured in ${Math.round((performance.now() - beganMs) / 60_000)} min.`);
+if (values.write !== undefined) writeInto(values.write);

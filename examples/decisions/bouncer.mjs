@@ -14,6 +14,6 @@ for (let startup = true; ; startup = false) {
   const { new: added, deleted } = await response.json();
   for (const { id } of deleted ?? []) banned.delete(id);
   for (const { id, value, type } of added ?? []) banned.set(id, `${type} ${value}`);
-  if (startup || added?.length > 0 || deleted?.length > 0) console.log(JSON.stringify([...banned.values()].toSorted()));
+  if (startup || added?.length > 0 || deleted?.length > 0) console.log(JSON.stringify([...banned.values()]));
   await delay(500);
 }

@@ -9,5 +9,5 @@ if (config === undefined) process.exit(1);
 const { PORT = config.server.port } = process.env;
 const relay = await Relay.start({ config: { ...config, server: { ...config.server, port: Number(PORT) } } });
 await relay.loaded;
-process.once('SIGTERM', () => relay.stop());
+process.once('SIGTERM', () => void relay.stop());
 console.log(JSON.stringify({ port: relay.port }));

@@ -3,7 +3,7 @@ import express from 'express';
 import { Copies, copyOf, deliver, limitDeliveries } from 'headgate/middleware/express';
 import { readRows } from '../rows.mjs';
 
-const copies = new Copies({ maxConcurrent: 8, maxQueued: 50, waitMsMax: 5000 });
+const copies = new Copies({ maxConcurrent: 8, maxQueued: 50, waitMsMax: 10_000 });
 const app = express();
 
 app.get('/export', limitDeliveries(copies), async (req, res) => {
@@ -15,11 +15,11 @@ app.get('/', (req, res) => res.json(copies.stats()));
 const server = createServer(app);
 copies.attach(server);
 
-process.once('SIGTERM', async () => {
-  server.close();
+async function stop() {
   copies.close();
   await copies.drain(10_000);
-  server.closeAllConnections();
-});
+  server.close();
+}
+process.once('SIGTERM', () => void stop());
 const { PORT = 8050 } = process.env;
 server.listen({ port: PORT, host: '127.0.0.1' }, () => console.log(JSON.stringify(server.address())));

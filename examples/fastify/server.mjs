@@ -2,7 +2,7 @@ import fastify from 'fastify';
 import { Copies, copyOf, deliver, limitDeliveries } from 'headgate/middleware/fastify';
 import { readRows } from '../rows.mjs';
 
-const copies = new Copies({ maxConcurrent: 8, maxQueued: 50, waitMsMax: 5000 });
+const copies = new Copies({ maxConcurrent: 8, maxQueued: 50, waitMsMax: 10_000 });
 const app = fastify();
 
 app.get('/export', { onRequest: limitDeliveries(copies) }, async (request, reply) => {
@@ -12,12 +12,13 @@ app.get('/export', { onRequest: limitDeliveries(copies) }, async (request, reply
 app.get('/', async () => copies.stats());
 
 copies.attach(app.server);
-process.once('SIGTERM', async () => {
-  void app.close();
+
+async function stop() {
   copies.close();
   await copies.drain(10_000);
-  app.server.closeAllConnections();
-});
+  await app.close();
+}
+process.once('SIGTERM', () => void stop());
 const { PORT = 8050 } = process.env;
 await app.listen({ port: Number(PORT), host: '127.0.0.1' });
 console.log(JSON.stringify(app.server.address()));

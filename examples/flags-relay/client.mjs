@@ -16,5 +16,5 @@ const tell = async () => {
 };
 await client.waitForInitialization({ timeout: 10 });
 await tell();
-client.on('update', tell);
+client.on('update', () => void tell());
 process.once('SIGTERM', () => client.close());

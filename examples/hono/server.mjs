@@ -3,7 +3,7 @@ import { Hono } from 'hono';
 import { Copies, copyOf, deliver, limitDeliveries } from 'headgate/middleware/hono';
 import { readRows } from '../rows.mjs';
 
-const copies = new Copies({ maxConcurrent: 8, maxQueued: 50, waitMsMax: 5000 });
+const copies = new Copies({ maxConcurrent: 8, maxQueued: 50, waitMsMax: 10_000 });
 const app = new Hono();
 
 app.get('/export', limitDeliveries(copies), async (c) => {
@@ -15,11 +15,11 @@ app.get('/', (c) => c.json(copies.stats()));
 const server = createAdaptorServer({ fetch: app.fetch });
 copies.attach(server);
 
-process.once('SIGTERM', async () => {
-  server.close();
+async function stop() {
   copies.close();
   await copies.drain(10_000);
-  server.closeAllConnections();
-});
+  server.close();
+}
+process.once('SIGTERM', () => void stop());
 const { PORT = 8050 } = process.env;
 server.listen({ port: PORT, host: '127.0.0.1' }, () => console.log(JSON.stringify(server.address())));

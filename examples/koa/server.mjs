@@ -1,9 +1,8 @@
-import { createServer } from 'node:http';
 import Koa from 'koa';
 import { Copies, copyOf, deliver, limitDeliveries } from 'headgate/middleware/koa';
 import { readRows } from '../rows.mjs';
 
-const copies = new Copies({ maxConcurrent: 8, maxQueued: 50, waitMsMax: 5000 });
+const copies = new Copies({ maxConcurrent: 8, maxQueued: 50, waitMsMax: 10_000 });
 const limited = limitDeliveries(copies);
 const app = new Koa();
 
@@ -17,14 +16,13 @@ app.use(async (ctx) => {
   await deliver(ctx, JSON.stringify(rows));
 });
 
-const server = createServer(app.callback());
+const { PORT = 8050 } = process.env;
+const server = app.listen(Number(PORT), '127.0.0.1', () => console.log(JSON.stringify(server.address())));
 copies.attach(server);
 
-process.once('SIGTERM', async () => {
-  server.close();
+async function stop() {
   copies.close();
   await copies.drain(10_000);
-  server.closeAllConnections();
-});
-const { PORT = 8050 } = process.env;
-server.listen({ port: PORT, host: '127.0.0.1' }, () => console.log(JSON.stringify(server.address())));
+  server.close();
+}
+process.once('SIGTERM', () => void stop());

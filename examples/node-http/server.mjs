@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import { Copies, deliver, limitDeliveries } from 'headgate/middleware/node';
 import { readRows } from '../rows.mjs';
 
-const copies = new Copies({ maxConcurrent: 8, maxQueued: 50, waitMsMax: 5000 });
+const copies = new Copies({ maxConcurrent: 8, maxQueued: 50, waitMsMax: 10_000 });
 
 const exportAll = limitDeliveries(copies, async (req, res, { signal }) => {
   const rows = await readRows(signal);
@@ -15,11 +15,11 @@ const server = createServer((req, res) => {
 });
 copies.attach(server);
 
-process.once('SIGTERM', async () => {
-  server.close();
+async function stop() {
   copies.close();
   await copies.drain(10_000);
-  server.closeAllConnections();
-});
+  server.close();
+}
+process.once('SIGTERM', () => void stop());
 const { PORT = 8050 } = process.env;
 server.listen({ port: PORT, host: '127.0.0.1' }, () => console.log(JSON.stringify(server.address())));

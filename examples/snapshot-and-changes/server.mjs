@@ -39,13 +39,13 @@ async function follow(exchange) {
   }
   const answer = await limiter.acquire({ signal: new Departure(exchange).signal });
   if (!answer.admitted) return exchange.reply(503, { 'retry-after': `${limiter.retryAfterSeconds()}` });
-  const { snapshot, release } = prices.pin();
+  const pin = prices.pin();
   const channel = open();
-  const source = payloadOf(snapshot, copyOf(snapshot), 'identity');
+  const source = payloadOf(pin.snapshot, copyOf(pin.snapshot), 'identity');
   const parking = () => limiter.waiting > 0;
   const { outcome } = await deliveries.deliver({ channel, source, slot: answer.slot, parking });
-  if (outcome === 'completed') live.add(channel, snapshot.offset, channel);
-  release();
+  if (outcome === 'completed') live.add(channel, pin.snapshot.offset, channel);
+  pin.release();
 }
 
 // 6. Somebody changes an item: PUT /prices/KEY.
@@ -61,13 +61,13 @@ const server = createServer((req, res) => {
   const [, root, key] = exchange.path.split('/');
   if (root !== 'prices') exchange.reply(404, {});
   else if (exchange.method === 'PUT') change(exchange, key).catch((error) => exchange.reply(400, {}, error.message));
-  else exchange.onTurn(() => follow(exchange));
+  else exchange.onTurn(() => void follow(exchange));
 });
 const rawSockets = trackRawSockets(server);
 process.once('SIGTERM', () => {
   server.close();
   limiter.close();
-  live.closeAll({ overMs: 1000 });
+  void live.closeAll({ overMs: 1000 });
 });
 const { PORT = 8040 } = process.env;
 server.listen({ port: PORT, host: '127.0.0.1', backlog: 4096 }, () => console.log(JSON.stringify(server.address())));

@@ -68,6 +68,11 @@ export class ExampleServer {
     return (await (await fetch(this.url + path)).json()) as Line;
   }
 
+  /** Ends it at once. */
+  async kill(): Promise<void> {
+    await this.#process.stop('SIGKILL');
+  }
+
   /** Asks it to stop, and answers with the exit code; null when it had to be killed. */
   async stop(): Promise<number | null> {
     return (await this.#process.stop('SIGTERM')).code;

@@ -65,15 +65,17 @@ describe.each(TRANSPORTS)('over %s', (transport) => {
   it('a response that its handler writes is cut by a reset, and the next one served', async () => {
     const { clock, copies, rig } = await setUp(transport, (req, res) => void res.end(req.url === '/' ? BIG : 'next'));
     const stalled = await ask(rig, '/', { reads: false });
-    const next = ask(rig, '/next');
+    const over = connect(rig);
+    const next = ask(rig, '/next', { over });
     await until('one in the queue', () => copies.waiting === 1);
     await until('the cut', () => {
       clock.advance(250);
       return copies.stats().ended.stalled === 1;
     });
     expect(await (await next).ended).toBe('whole');
-    // that of the next request, before this client reads on
-    if (transport.startsWith('http')) await until('one connection', () => (kernelConnections(rig.port) ?? 1) <= 1);
+    over.destroy();
+    // before this client reads on
+    if (transport.startsWith('http')) await until('no connection', () => (kernelConnections(rig.port) ?? 0) === 0);
     stalled.read();
     expect(await stalled.ended).toBe('broken');
   });

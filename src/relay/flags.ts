@@ -15,7 +15,7 @@ import { FlagKeeping } from './flags-keep.ts';
 import { askGoals, evaluationsOf, eventsOf, isOffline } from './flags-parts.ts';
 import { ListedEnvironments } from './flags-listed.ts';
 import { UpstreamEnvironments } from './flags-upstreams.ts';
-import { withoutKeys } from './live-names.ts';
+import { labelsOf, withoutKeys } from './live-names.ts';
 import { budgetOptions, type Service, type Shared } from './service.ts';
 
 /** Feature flags: the front, where its environments come from, and what keeps them. */
@@ -113,7 +113,7 @@ export class FlagsService implements Service {
     this.#lookAtDatabases();
     const { healthy } = this.#front;
     const environments = this.#front.environments();
-    const labels = labelsOf(environments);
+    const labels = labelsOf(environments.map(({ info }) => info));
     const evaluations = this.#evaluations.stats();
     const events = this.#events && eventFigures(this.#events.stats(), environments, labels);
     return {
@@ -125,7 +125,7 @@ export class FlagsService implements Service {
   }
 
   tenantOf(name: string): string | undefined {
-    return labelsOf(this.#front.environments()).get(name);
+    return labelsOf(this.#front.environments().map(({ info }) => info)).get(name);
   }
 
   hide(text: string): string {
@@ -257,21 +257,6 @@ function relayed(environment: EnvironmentConfig): Parameters<UpstreamEnvironment
     allowedHeaders,
   };
   return { info, sdkKey, filterKeys, under: { prefix, tableName } };
-}
-
-/** What environments are called in metrics: as people call them, since their ID is a key of browsers. Each is unique. */
-function labelsOf(environments: readonly Environment[]): Map<string, string> {
-  const labels = new Map<string, string>();
-  const taken = new Set<string>();
-  for (const { info } of environments) {
-    const called = [info.projName, info.envName, info.filterKey].filter((part) => part !== undefined && part !== '');
-    const own = called.length > 0 ? called.join(' ') : info.name === info.id ? maskKey(info.name) : info.name;
-    let label = own;
-    for (let again = 2; taken.has(label); again++) label = `${own} ${again}`;
-    taken.add(label);
-    labels.set(info.name, label);
-  }
-  return labels;
 }
 
 function figuresOf(

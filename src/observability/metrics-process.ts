@@ -1,16 +1,17 @@
-import { type IntervalHistogram, monitorEventLoopDelay, performance } from 'node:perf_hooks';
+import { performance } from 'node:perf_hooks';
 import type { Clock, Timer } from '../kernel/index.ts';
 import { PROCESS } from './catalog.ts';
 import { type Collected, observed } from './instruments.ts';
+import { LoopWatch } from './loop-watch.ts';
 
-/** How often the delay of the loop is looked at. A timer as rare as this costs nothing that could be measured. */
-const RESOLUTION_MS = 20;
 /** What is told of the delay covers so much time: long enough to hold what happens rarely, short enough to pass. */
 const WINDOW_MS = 10_000;
 const QUANTILES = [
   ['0.5', 50],
   ['0.99', 99],
 ] as const;
+
+const LONGEST = '1';
 
 type Delays = readonly (readonly [values: readonly string[], seconds: number])[];
 
@@ -25,14 +26,14 @@ export interface LoopDelay {
 export class ProcessMetrics {
   readonly #clock: Clock;
   readonly #version: string;
-  readonly #loop: IntervalHistogram = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
+  readonly #loop: LoopWatch;
   #last: Delays | undefined;
   #timer: Timer | undefined;
 
   constructor(clock: Clock, version: string) {
     this.#clock = clock;
     this.#version = version;
-    this.#loop.enable();
+    this.#loop = new LoopWatch(clock);
     this.#turnLater();
   }
 
@@ -61,16 +62,25 @@ export class ProcessMetrics {
 
   close(): void {
     this.#timer?.cancel();
-    this.#loop.disable();
+    this.#loop.close();
   }
 
+  /** Of the last whole window. The longest is that of the one under way as well, so that a look every 10 s misses none. */
   #delays(): Delays {
-    return this.#last ?? delaysOf(this.#loop);
+    const now = delaysOf(this.#loop);
+    return (
+      this.#last?.map(([values, seconds], at) => [
+        values,
+        values[0] === LONGEST ? Math.max(seconds, now[at]?.[1] ?? 0) : seconds,
+      ]) ?? now
+    );
   }
 
   /** Nobody's reading begins a new window: several may read. */
   #turnLater(): void {
+    const dueMs = this.#clock.now() + WINDOW_MS;
     this.#timer = this.#clock.after(WINDOW_MS, () => {
+      this.#loop.saw(this.#clock.now() - dueMs);
       this.#last = delaysOf(this.#loop);
       this.#loop.reset();
       this.#turnLater();
@@ -78,12 +88,9 @@ export class ProcessMetrics {
   }
 }
 
-/** The histogram holds the time between two looks: what is beyond the interval is the delay. */
-function delaysOf(loop: IntervalHistogram): Delays {
-  const seconds = (nanoseconds: number): number =>
-    Number.isFinite(nanoseconds) ? Math.max(0, nanoseconds / 1e6 - RESOLUTION_MS) / 1000 : 0;
+function delaysOf(loop: LoopWatch): Delays {
   return [
-    ...QUANTILES.map(([name, percentile]) => [[name], seconds(loop.percentile(percentile))] as const),
-    [['1'], seconds(loop.max)],
+    ...QUANTILES.map(([name, percentile]) => [[name], loop.percentileMs(percentile) / 1000] as const),
+    [[LONGEST], loop.maxMs / 1000],
   ];
 }

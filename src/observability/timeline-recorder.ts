@@ -1,13 +1,11 @@
-import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
 import type { LimiterStats } from '../admission/index.ts';
 import type { DeliveriesStats } from '../delivery/index.ts';
 import type { Clock, Timer } from '../kernel/index.ts';
+import { LoopWatch } from './loop-watch.ts';
 import { type Bucket, type Sample, type Timeline, TimelineRing } from './timeline.ts';
 
 /** Short enough to see a wave of a herd, and four times in a bucket. */
 const SAMPLE_MS = 500;
-/** How often the loop's delay is looked at. */
-const RESOLUTION_MS = 20;
 
 /** What a timeline is made of. */
 export interface TimelineParts {
@@ -41,15 +39,15 @@ export interface TimelineParts {
  */
 export class TimelineRecorder {
   readonly #parts: TimelineParts;
-  readonly #loop: IntervalHistogram = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
+  readonly #loop: LoopWatch;
   readonly #ring: TimelineRing;
   #timer: Timer | undefined;
   #onBucket: ((bucket: Bucket) => void) | undefined;
 
   constructor(parts: TimelineParts) {
     this.#parts = parts;
-    this.#loop.enable();
-    this.#ring = new TimelineRing(this.#sample(0), parts.clock.now());
+    this.#loop = new LoopWatch(parts.clock);
+    this.#ring = new TimelineRing(this.#sample(), parts.clock.now());
     this.#sampleLater();
   }
 
@@ -64,7 +62,7 @@ export class TimelineRecorder {
 
   close(): void {
     this.#timer?.cancel();
-    this.#loop.disable();
+    this.#loop.close();
   }
 
   #sampleLater(): void {
@@ -73,23 +71,18 @@ export class TimelineRecorder {
     this.#timer = clock.after(SAMPLE_MS, () => {
       this.#sampleLater();
       const nowMs = clock.now();
-      if (!this.#ring.add(this.#sample(nowMs - dueMs), nowMs, wallNow())) return;
+      this.#loop.saw(nowMs - dueMs);
+      if (!this.#ring.add(this.#sample(), nowMs, wallNow())) return;
       this.#loop.reset();
       const bucket = this.#ring.last();
       if (bucket !== undefined) this.#onBucket?.(bucket);
     });
   }
 
-  /**
-   * @param lateMs - how late this very look is. A histogram that was reset is blind for its first interval: what begins in
-   *   that is seen by its end.
-   */
-  #sample(lateMs: number): Sample {
+  #sample(): Sample {
     const { admission, deliveries, streams, rssBytes = () => process.memoryUsage.rss() } = this.#parts;
     const { held, waiting, waitingOpen, parked, admitted, refused } = admission();
     const { ended, bytes } = deliveries();
-    // before the histogram has anything its largest is none, and no number of milliseconds
-    const seenMs = this.#loop.count > 0 ? this.#loop.max / 1e6 - RESOLUTION_MS : 0;
     return {
       held,
       waiting: waiting + waitingOpen,
@@ -102,7 +95,7 @@ export class TimelineRecorder {
       refused: refused.full + refused.timeout + refused.closed,
       bytes,
       streams: streams(),
-      loopMaxMs: Math.max(0, seenMs, lateMs),
+      loopMaxMs: this.#loop.maxMs,
       rssBytes: rssBytes(),
     };
   }

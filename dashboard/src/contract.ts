@@ -110,6 +110,7 @@ interface DecisionSource {
 
 interface Sharing {
   readonly savedBytes: number;
+  readonly compressedAwayBytes: number;
   readonly sentBytes: { readonly identity: number; readonly gzip: number };
   readonly full: number;
   readonly catchUps: number;

@@ -153,12 +153,19 @@ describe('memory, savings and the loop', () => {
     const sharing = {
       ...QUIET.sharing,
       savedBytes: 800 * MIB,
+      compressedAwayBytes: 700 * MIB,
       copiedBytes: 3000 * MIB,
       pinnedBytes: 40 * MIB,
       sentBytes: { identity: 300 * MIB, gzip: 100 * MIB },
     };
     const facts = savingFacts({ ...QUIET, sharing });
-    expect(valuesOf(facts)).toEqual({ 'saved-sharing': '2.9 GiB', 'saved-catch-up': '800.0 MiB', sent: '400.0 MiB' });
+    expect(valuesOf(facts)).toEqual({
+      'saved-sharing': '2.9 GiB',
+      'saved-catch-up': '800.0 MiB',
+      'saved-compression': '700.0 MiB',
+      sent: '400.0 MiB',
+    });
+    expect(facts.find(({ id }) => id === 'saved-compression')?.note).toBe('100.0 MiB sent in place of 800.0 MiB');
     expect(facts.at(-1)).toMatchObject({ share: 0.25 });
     // a delivery may pin more than a copy of its own would take: that is no saving, and no negative one
     expect(valuesOf(savingFacts({ ...QUIET, sharing: { ...sharing, copiedBytes: 1 } }))['saved-sharing']).toBe('0 B');

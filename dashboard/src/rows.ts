@@ -200,7 +200,7 @@ export function memoryFacts({ memory, deliveries }: State): readonly Fact[] {
 
 /** What was saved, and how. */
 export function savingFacts({ sharing }: State): readonly Fact[] {
-  const { copiedBytes, pinnedBytes, savedBytes, full, catchUps, current, sentBytes } = sharing;
+  const { copiedBytes, pinnedBytes, savedBytes, compressedAwayBytes, full, catchUps, current, sentBytes } = sharing;
   const sent = sentBytes.identity + sentBytes.gzip;
   return [
     {
@@ -214,6 +214,12 @@ export function savingFacts({ sharing }: State): readonly Fact[] {
       name: 'By catch-ups',
       value: bytes(savedBytes),
       note: `${count(full)} full copies, ${count(catchUps)} catch-ups, ${count(current)} nothing new`,
+    },
+    {
+      id: 'saved-compression',
+      name: 'By compression',
+      value: bytes(compressedAwayBytes),
+      note: `${bytes(sentBytes.gzip)} sent in place of ${bytes(sentBytes.gzip + compressedAwayBytes)}`,
     },
     {
       id: 'sent',

@@ -70,6 +70,7 @@ export const DELIVERY: Metrics<
   | 'small'
   | 'sent'
   | 'saved'
+  | 'compressedAway'
 > = {
   active: gauge('headgate.deliveries.active', 'Deliveries between their first and their last byte'),
   parked: gauge('headgate.deliveries.parked', 'Of these, those that have given up their slot'),
@@ -111,6 +112,12 @@ export const DELIVERY: Metrics<
       'Bytes that catch-ups spared: the last full copy of the same route, less what was sent',
       ['front'],
     ),
+    unit: 'By',
+  },
+  compressedAway: {
+    ...counter('headgate.compression.saved', 'Bytes that compression spared in deliveries that were completed', [
+      'front',
+    ]),
     unit: 'By',
   },
 };
@@ -231,6 +238,16 @@ export const PROCESS: Metrics<
   started: gauge('process_start_time_seconds', 'Unix time at which the process began'),
 };
 
+/** Whether it serves, and keeps what it serves for the next start. */
+export const HEALTH: Metrics<'ready' | 'storeFailing'> = {
+  ready: gauge('headgate.ready', 'Whether /health/ready says so: 1 or 0'),
+  storeFailing: gauge(
+    'headgate.store.failing',
+    'Whether the store of the configuration cannot be written, by what it keeps: 1 or 0',
+    ['store'],
+  ),
+};
+
 /** Requests, by the names of OpenTelemetry. */
 export const HTTP: Metrics<'active' | 'duration'> = {
   active: gauge('http.server.active_requests', 'Requests under way, open streams among them'),
@@ -347,8 +364,19 @@ export const LAPI: Metrics<
 
 /** Every metric there is, those of version 8 under the prefix that its vendor gives them. */
 export const CATALOG: readonly Definition[] = [
-  ...[ADMISSION, DELIVERY, CHANGES, FLAGS, EVALUATION, DECISIONS, PROCESS, HTTP, RELAY_9, RELAY_9_STATE, LAPI].flatMap(
-    (group) => Object.values(group),
-  ),
+  ...[
+    ADMISSION,
+    DELIVERY,
+    CHANGES,
+    FLAGS,
+    EVALUATION,
+    DECISIONS,
+    HEALTH,
+    PROCESS,
+    HTTP,
+    RELAY_9,
+    RELAY_9_STATE,
+    LAPI,
+  ].flatMap((group) => Object.values(group)),
   ...Object.values(RELAY_8).map((metric) => ({ ...metric, name: `launchdarkly_relay_${metric.name}` })),
 ];

@@ -79,7 +79,14 @@ function figures(more: Partial<Figures> = {}): Figures {
 }
 
 function readerOf(more: Partial<StateParts> = {}): StateReader {
-  const totals = { savedBytes: 1, sentBytes: { identity: 2, gzip: 3 }, full: 4, catchUps: 5, current: 6 };
+  const totals = {
+    savedBytes: 1,
+    compressedAwayBytes: 7,
+    sentBytes: { identity: 2, gzip: 3 },
+    full: 4,
+    catchUps: 5,
+    current: 6,
+  };
   return new StateReader({
     version: '1.0.0',
     startedAtMs: 1000,
@@ -136,7 +143,12 @@ describe('a state', () => {
     expect(state.environments).toMatchObject([{ name: 'Shop Production', streams: 5, position: 'digest.7.all' }]);
     expect(state.decisions).toMatchObject({ held: 15, bouncers: 6, behind: { current: 1, few: 2, many: 3 } });
     expect(state.decisions?.sources[1]?.ageMs).toBeNull();
-    expect(state.sharing).toMatchObject({ savedBytes: 1, sentBytes: { identity: 2, gzip: 3 }, full: 4 });
+    expect(state.sharing).toMatchObject({
+      savedBytes: 1,
+      compressedAwayBytes: 7,
+      sentBytes: { identity: 2, gzip: 3 },
+      full: 4,
+    });
     expect(state.sharing.copiedBytes).toBe(700);
     expect(state.loop).toMatchObject({ p50Ms: 1, p99Ms: 2, maxMs: 3 });
   });

@@ -58,7 +58,7 @@ export class StateReader {
     const { version, startedAtMs, wallNow, ready, healthy, stopping, figures, metrics } = this.#parts;
     const now = figures();
     const { deliveries, decisions } = now;
-    const { savedBytes, sentBytes, full, catchUps, current } = metrics.totals();
+    const { savedBytes, compressedAwayBytes, sentBytes, full, catchUps, current } = metrics.totals();
     return {
       atMs: wallNow(),
       startedAtMs,
@@ -83,6 +83,7 @@ export class StateReader {
       decisions: decisions === undefined ? null : decisionsOf(decisions),
       sharing: {
         savedBytes,
+        compressedAwayBytes,
         sentBytes,
         full,
         catchUps,

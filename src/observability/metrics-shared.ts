@@ -10,6 +10,7 @@ interface DeliveredFact {
   readonly waitedMs: number;
   readonly bytes: number;
   readonly ms: number;
+  readonly plainBytes?: number;
 }
 
 /** What both fronts tell of a refusal, as far as it is measured. */
@@ -23,6 +24,7 @@ interface RefusedFact {
 /** What was answered so far, over all series. */
 export interface Totals {
   readonly savedBytes: number;
+  readonly compressedAwayBytes: number;
   /** What nobody knows the encoding of counts as not compressed. */
   readonly sentBytes: { readonly identity: number; readonly gzip: number };
   /** Full copies that were sent to their end. */
@@ -42,6 +44,7 @@ export class SharedMetrics {
   readonly #ended: Family<NumberSeries>;
   readonly #duration: Family<HistogramSeries>;
   readonly #refusals: Family<NumberSeries>;
+  readonly #compressedAway: Family<NumberSeries>;
 
   constructor(registry: Registry) {
     this.small = registry.number(DELIVERY.small);
@@ -51,15 +54,18 @@ export class SharedMetrics {
     this.#ended = registry.number(DELIVERY.ended);
     this.#duration = registry.histogram(DELIVERY.duration);
     this.#refusals = registry.number(DELIVERY.refusals);
+    this.#compressedAway = registry.number(DELIVERY.compressedAway);
   }
 
   /** A delivery under a slot has ended: rare beside what it cost, so its series are looked up. */
   delivered(front: string, tenant: string, fact: DeliveredFact): void {
-    const { route, what, outcome, encoding, waitedMs, bytes, ms } = fact;
+    const { route, what, outcome, encoding, waitedMs, bytes, ms, plainBytes } = fact;
     this.#wait.bind(front, 'admitted').record(waitedMs / 1000);
     this.#ended.bind(front, tenant, route, what, outcome).value++;
     this.#duration.bind(front, what, outcome).record(ms / 1000);
     this.sent.bind(front, what, encoding).value += bytes;
+    if (outcome === 'completed' && plainBytes !== undefined)
+      this.#compressedAway.bind(front).value += Math.max(0, plainBytes - bytes);
   }
 
   refused(front: string, tenant: string, { route, reason, early, waitedMs }: RefusedFact): void {
@@ -74,6 +80,7 @@ export class SharedMetrics {
     const isChange = ({ copy }: Labels): boolean => copy === 'catch-up' || copy === 'delta';
     return {
       savedBytes: sum(valuesOf(this.saved)),
+      compressedAwayBytes: sum(valuesOf(this.#compressedAway)),
       sentBytes: {
         identity: sum(sent, ({ encoding }) => encoding !== 'gzip'),
         gzip: sum(sent, ({ encoding }) => encoding === 'gzip'),

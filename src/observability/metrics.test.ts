@@ -70,6 +70,11 @@ function figures(): Figures {
     queueMax: 100,
     memoryLimitBytes: 1e9,
     activeRequests: 7,
+    ready: true,
+    stores: [
+      { name: 'flags', failing: false },
+      { name: 'decisions', failing: true },
+    ],
     environments: [
       {
         name: 'Shop Production',
@@ -141,7 +146,7 @@ function valuesOf(metrics: Metrics, name: string): Record<string, number> {
 /** Makes each thing known that is measured, once. */
 function everything(): void {
   flags.requested.publish(() => ({ ...CLIENT, method: 'GET' }));
-  flags.delivered.publish(() => ({ ...CLIENT, ...DELIVERED, what: 'full', outcome: 'completed' }));
+  flags.delivered.publish(() => ({ ...CLIENT, ...DELIVERED, what: 'full', outcome: 'completed', plainBytes: 9000 }));
   flags.caughtUp.publish(() => ({ ...CLIENT, changes: 2, bytes: 100 }));
   flags.refused.publish(() => ({ ...CLIENT, ...REFUSED }));
   flags.lost.publish(() => CLIENT);
@@ -188,6 +193,17 @@ describe('metrics', () => {
     expect(rows.map((row) => row.slice(0, row.lastIndexOf('|', row.length - 2) + 1)).toSorted()).toEqual(
       wanted.toSorted(),
     );
+  });
+
+  it('tell whether it is ready, and whether what keeps its data can be written', () => {
+    const metrics = start();
+    expect(valuesOf(metrics, 'headgate_ready')).toEqual({ '': 1 });
+    expect(valuesOf(metrics, 'headgate_store_failing')).toEqual({ 'store="flags"': 0, 'store="decisions"': 1 });
+    metrics.close();
+    const { stores: _, ...rest } = figures();
+    const unkept = start({ figures: () => ({ ...rest, ready: false }) });
+    expect(valuesOf(unkept, 'headgate_ready')).toEqual({ '': 0 });
+    expect(valuesOf(unkept, 'headgate_store_failing')).toEqual({});
   });
 
   it('tell of a front only where there is one', () => {
@@ -298,6 +314,20 @@ describe('what is counted', () => {
     expect(valuesOf(metrics, 'headgate_saved_bytes_total')).toEqual({ 'front="flags"': 900 });
     flags.caughtUp.publish(() => ({ ...CLIENT, route: '/flags', changes: 2, bytes: 100 }));
     expect(valuesOf(metrics, 'headgate_saved_bytes_total')).toEqual({ 'front="flags"': 900 });
+  });
+
+  it('what compression spared, of deliveries that were completed', () => {
+    const metrics = start();
+    const away = (): unknown => valuesOf(metrics, 'headgate_compression_saved_bytes_total');
+    const full = { ...CLIENT, ...DELIVERED, what: 'full', outcome: 'completed', encoding: 'gzip' } as const;
+    flags.delivered.publish(() => ({ ...full, bytes: 100, plainBytes: 1000 }));
+    expect(away()).toEqual({ 'front="flags"': 900 });
+    // fails when the outcome is not looked at: a length is that of the whole
+    flags.delivered.publish(() => ({ ...full, outcome: 'stalled', bytes: 100, plainBytes: 1000 }));
+    // what is longer compressed has spared nothing, and costs nothing of what was spared
+    flags.delivered.publish(() => ({ ...full, bytes: 20, plainBytes: 10 }));
+    flags.delivered.publish(() => full);
+    expect(away()).toEqual({ 'front="flags"': 900 });
   });
 
   it("requests of bouncers and look-ups, by the local API's names", () => {

@@ -84,6 +84,8 @@ export interface State {
   readonly sharing: {
     /** By catch-ups. */
     readonly savedBytes: number;
+    /** By compression. */
+    readonly compressedAwayBytes: number;
     readonly sentBytes: { readonly identity: number; readonly gzip: number };
     /** Answers: full copies, catch-ups and deltas, nothing new. */
     readonly full: number;

@@ -270,6 +270,7 @@ describe.runIf(browserAvailable())('the page during a herd', { timeout: TEST_MS_
     within(figures['pinned']?.[0], sum('headgate_admission_pinned_bytes'));
     within(figures['sent']?.[0], sum('headgate_sent_bytes_total'));
     within(figures['saved-catch-up']?.[0], sum('headgate_saved_bytes_total'));
+    within(figures['saved-compression']?.[0], sum('headgate_compression_saved_bytes_total'));
     const [least, most] = bytesIn(figures['rss']?.[0]);
     expect(sum('process_resident_memory_bytes')).toBeGreaterThan(least * 0.8);
     expect(sum('process_resident_memory_bytes')).toBeLessThan(most * 1.2);

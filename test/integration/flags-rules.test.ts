@@ -7,6 +7,7 @@ import { type Config, loadConfig } from '../../src/config/index.ts';
 import { formatPosition } from '../../src/dataset/index.ts';
 import { FakeClock } from '../../src/kernel/index.ts';
 import { openLog } from '../../src/observability/index.ts';
+import { delivered } from '../../src/protocols/launchdarkly/index.ts';
 import { Relay } from '../../src/relay.ts';
 import { writeArchive } from '../support/archive.ts';
 import { turns, until } from '../support/conditions.ts';
@@ -177,10 +178,16 @@ describe('a compressed stream', () => {
   it.each(['/all', '/sdk/stream'])('is read event by event, and is whole when it ends: %s', async (path) => {
     const clock = await start();
     await flags.load([...flagsOf(300 * 1024), flag('k', 1), segment('s', 1)]);
+    const plainBytes: (number | undefined)[] = [];
+    const stop = delivered.listen((fact) => plainBytes.push(fact.plainBytes));
     const reply = await flags.ask(path, { headers: GO }).begun();
     expect(reply.headers).toMatchObject({ 'content-encoding': 'gzip', vary: 'Accept-Encoding' });
     const { reader, same } = model(path, reply);
     await same();
+    await until('the end of the copy', () => plainBytes.length === 1);
+    stop();
+    // what compression spared can be told
+    expect(plainBytes).toEqual([reader.bytes]);
     await flags.following(1);
     await flags.apply([put(flag('k', 2)), gone('segments', 's', 2)]);
     await same();

@@ -40,6 +40,7 @@ export const QUIET: State = {
   decisions: null,
   sharing: {
     savedBytes: 0,
+    compressedAwayBytes: 0,
     sentBytes: { identity: 0, gzip: 0 },
     full: 0,
     catchUps: 0,

@@ -8,6 +8,8 @@ export class SseReader extends Changing {
   readonly reply: Reply;
   readonly events: EventSourceMessage[] = [];
   comments = 0;
+  /** What was read, without compression. */
+  bytes = 0;
   /** What a client would send as `Last-Event-ID`. */
   lastEventId: string | undefined;
   #fed = 0;
@@ -28,7 +30,10 @@ export class SseReader extends Changing {
         throw error;
       },
     });
-    const take = (part: Buffer): void => parser.feed(decoder.decode(part, { stream: true }));
+    const take = (part: Buffer): void => {
+      this.bytes += part.length;
+      parser.feed(decoder.decode(part, { stream: true }));
+    };
     const gunzip = reply.headers['content-encoding'] === 'gzip' ? createGunzip() : undefined;
     gunzip?.on('data', (part: Buffer) => {
       take(part);

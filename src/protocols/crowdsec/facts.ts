@@ -55,6 +55,8 @@ export const delivered: Fact<
     added: number;
     deleted: number;
     stages?: StageTimes;
+    /** Of a compressed body, how long all of it is without. */
+    plainBytes?: number;
   } & Report
 > = new Fact('headgate:decisions.delivered');
 

@@ -820,4 +820,15 @@ describe('how soon bouncers have what changed', () => {
     await ask(`${STREAM}?startup=true`);
     expect(facts[0]?.stages).toEqual({ pinMs: 0, prepareMs: 0, encodeMs: 0 });
   });
+
+  it('is known with its length before compression', async () => {
+    const { ask } = await kit(Array.from({ length: 200 }, (_, at) => decision(at + 1, `10.0.0.${at}`)));
+    const facts = kept(delivered);
+    const plain = await ask(`${STREAM}?startup=true`);
+    await ask(`${STREAM}?startup=true`, { headers: { 'accept-encoding': 'gzip' } });
+    expect(facts.map(({ encoding, plainBytes }) => [encoding, plainBytes])).toEqual([
+      ['identity', undefined],
+      ['gzip', plain.text.length],
+    ]);
+  });
 });

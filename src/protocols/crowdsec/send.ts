@@ -59,6 +59,7 @@ export async function sendCharged(
       waitedMs,
       added,
       deleted,
+      ...(encoding === 'gzip' ? { plainBytes: copy.bytes } : {}),
       ...report,
       stages: stages.times(),
     }));

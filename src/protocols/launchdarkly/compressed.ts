@@ -47,6 +47,11 @@ export class CompressedStream {
     return gzipHeader();
   }
 
+  /** How many bytes were sent, before compression; of a source, once all of it was taken. */
+  get plainBytes(): number {
+    return this.#length;
+  }
+
   /** Notes a live block that was sent. */
   sent(block: Block): void {
     const checksum = checksums.get(block);

@@ -36,7 +36,14 @@ export const refused: Fact<
 
 /** A full copy or a large catch-up ended, one way or another. */
 export const delivered: Fact<
-  ClientFact & { what: 'full' | 'catch-up'; waitedMs: number; encoding: string; stages?: StageTimes } & Report
+  ClientFact & {
+    what: 'full' | 'catch-up';
+    waitedMs: number;
+    encoding: string;
+    stages?: StageTimes;
+    /** Of a compressed body that was sent to its end, how long it is without. */
+    plainBytes?: number;
+  } & Report
 > = new Fact('headgate:flags.delivered');
 
 /** A client that named its position was brought up to date without a full copy. */

@@ -5,7 +5,7 @@ import { flag, flagsOf, infoOf, put, segment } from '../../../test/support/flags
 import { formatPosition } from '../../dataset/index.ts';
 import type { FrontOptions } from './deps.ts';
 import { Environment } from './environment.ts';
-import { caughtUp } from './facts.ts';
+import { caughtUp, delivered } from './facts.ts';
 import { answerItem, Polls } from './polls.ts';
 import { ALL_POLL, FLAGS_POLL, OBJECTS_POLL, type PollView } from './views.ts';
 
@@ -40,6 +40,16 @@ describe('a poll', () => {
     for (const piece of large) expect(two.channel.pieces).toContain(piece);
     const [zipped, again] = [await poll(ALL_POLL, GZIP), await poll(ALL_POLL, GZIP)];
     expect(zipped.channel.pieces.filter((piece) => again.channel.pieces.includes(piece)).length).toBeGreaterThan(2);
+  });
+
+  it('tells how long it would be without compression', async () => {
+    const { poll } = await setUp();
+    const plainBytes: (number | undefined)[] = [];
+    const stop = delivered.listen((fact) => plainBytes.push(fact.plainBytes));
+    await poll(ALL_POLL, GZIP);
+    const plain = await poll(ALL_POLL);
+    stop();
+    expect(plainBytes).toEqual([plain.text.length, undefined]);
   });
 
   it('shares its pages with the other polls of the same shape', async () => {

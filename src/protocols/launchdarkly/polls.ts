@@ -150,7 +150,13 @@ export class Polls {
     const encoding = gzip ? 'gzip' : 'identity';
     const sized: Headers = { ...headers, 'content-length': String(length) };
     if (gzip) sized['content-encoding'] = encoding;
-    await this.#deliver(poll, sized, { ...charged, source: payload, what: 'full', encoding });
+    await this.#deliver(poll, sized, {
+      ...charged,
+      source: payload,
+      what: 'full',
+      encoding,
+      plainBytes: () => payload.checksum.length,
+    });
   }
 
   /** Of an answer with data, and of the 304 in its place, which must say the same (RFC 9110, section 15.4.5). */

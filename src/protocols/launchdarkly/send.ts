@@ -13,11 +13,13 @@ export interface Charged {
   readonly fact: () => ClientFact;
   /** How far it has got; absent: nobody has noted it. */
   readonly stages?: Stages;
+  /** How long a source that was sent to its end is before compression. */
+  readonly plainBytes?: () => number;
 }
 
 /** Sends under a slot, as the limits say, and makes known how it ended. The slot is free when it has. */
 export async function sendCharged(front: FrontOptions, charged: Charged): Promise<Report> {
-  const { channel, source, slot, what, encoding, fact, stages } = charged;
+  const { channel, source, slot, what, encoding, fact, stages, plainBytes } = charged;
   const { limiter, deliveries, guarded, parking, capMs } = front;
   const { waitedMs } = slot;
   const report = await deliveries.deliver({
@@ -36,6 +38,7 @@ export async function sendCharged(front: FrontOptions, charged: Charged): Promis
     waitedMs,
     ...report,
     ...(stages && { stages: stages.times() }),
+    ...(encoding === 'gzip' && plainBytes && { plainBytes: plainBytes() }),
   }));
   return report;
 }

@@ -212,7 +212,9 @@ export class Streams {
     const { channel, environment, route, info, compressed } = client;
     const encoding = compressed === undefined ? 'identity' : 'gzip';
     const fact = (): ClientFact => factOf(environment, route, info);
-    const { outcome } = await sendCharged(this.#front, { ...sending, channel, encoding, fact });
+    const before = compressed?.plainBytes ?? 0;
+    const plainBytes = (): number => (compressed?.plainBytes ?? 0) - before;
+    const { outcome } = await sendCharged(this.#front, { ...sending, channel, encoding, fact, plainBytes });
     return outcome === 'completed' && !channel.dead;
   }
 

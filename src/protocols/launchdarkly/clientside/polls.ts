@@ -173,6 +173,7 @@ export class EvaluatedPolls {
       slot,
       what: 'full',
       encoding: isGzip ? 'gzip' : 'identity',
+      plainBytes: () => encoded.bytes,
       fact: () => factOfPoll(poll),
     });
     if (report.outcome === 'completed') channel.end();

@@ -451,3 +451,15 @@ it('tells how far each cursor is behind; one that no delta can answer misses eve
   expect(cursors.lags({ offset: 100, reach: 0 })).toEqual({ current: 1, few: 3, many: 2 });
   expect(cursors.lags({ offset: 100, reach: 95 })).toEqual({ current: 1, few: 1, many: 4 });
 });
+
+// fails when lags() does not look at when a cursor was last used
+it('tells nothing of bouncers that did not ask for ten minutes', () => {
+  const { cursors, clock } = kit({ perKeyMax: 10 });
+  cursors.moved({ ...NAME, address: '192.0.2.1' }, undefined, 1);
+  clock.advance(600_000);
+  cursors.moved({ ...NAME, address: '192.0.2.2' }, undefined, 100);
+  expect(cursors.lags({ offset: 100, reach: 0 })).toEqual({ current: 1, few: 0, many: 1 });
+  clock.advance(1);
+  expect(cursors.lags({ offset: 100, reach: 0 })).toEqual({ current: 1, few: 0, many: 0 });
+  expect(cursors.size).toBe(2);
+});

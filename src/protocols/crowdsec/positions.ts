@@ -27,6 +27,8 @@ export interface CursorsOptions {
 /** A bouncer that was away for longer needs everything. */
 const UNUSED_MS_MAX = 7 * 86_400_000;
 const SWEEP_MS = 3_600_000;
+/** One that did not ask for longer is taken to be gone: it is no longer one of those that are behind. */
+const HERE_MS = 600_000;
 
 /** Positions are saved together, as they are by then. */
 const SAVE_MS = 1000;
@@ -71,11 +73,16 @@ export class Cursors {
     return this.#size;
   }
 
-  /** How far behind each is. What the ledger cannot answer with a delta misses all there is. */
+  /**
+   * How far behind each is that was here lately: one that is gone is remembered, and behind whatever happens. What the ledger
+   * cannot answer with a delta misses all there is.
+   */
   lags({ offset, reach }: { readonly offset: number; readonly reach: number }): Lags {
     const lags = new Lags();
+    const sinceMs = this.#options.wallNow() - HERE_MS;
     for (const cursors of this.#byKey.values()) {
-      for (const { cursor } of cursors.values()) {
+      for (const { cursor, usedMs } of cursors.values()) {
+        if (usedMs < sinceMs) continue;
         const at = cursor.oldest;
         const isKnown = at !== undefined && at >= reach && at <= offset;
         lags.add(isKnown ? offset - at : Number.POSITIVE_INFINITY);

@@ -101,6 +101,14 @@ export interface DecisionFigures {
   readonly sources: readonly SourceFigures[];
 }
 
+/** What keeps data for the next start, in a store of our own, in numbers. */
+export interface StoreFigures {
+  /** What it keeps. */
+  readonly name: 'flags' | 'decisions';
+  /** Whether something could not be written, and is still missing. */
+  readonly failing: boolean;
+}
+
 /** What is known elsewhere, and asked for whenever metrics are read. */
 export interface Figures {
   readonly admission: LimiterStats;
@@ -115,6 +123,10 @@ export interface Figures {
   /** Bytes that the kernel holds for deliveries in progress; undefined where it cannot be asked. */
   readonly kernelHeldBytes: number | undefined;
   readonly activeRequests: number;
+  /** Whether `/health/ready` says so; absent: nobody said. */
+  readonly ready?: boolean;
+  /** Absent: nothing is kept, or in a database of the vendor's layout alone. */
+  readonly stores?: readonly StoreFigures[];
   readonly environments: readonly EnvironmentFigures[];
   /** Absent: this relay serves no flags. */
   readonly flags?: FlagFigures;

@@ -5,6 +5,7 @@ export type {
   Figures,
   FlagFigures,
   SourceFigures,
+  StoreFigures,
   StreamCount,
 } from './figures.ts';
 export { StateReader, type StateParts } from './live.ts';

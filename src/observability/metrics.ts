@@ -1,5 +1,5 @@
 import type { Clock } from '../kernel/index.ts';
-import { ADMISSION, DELIVERY, HTTP, PROCESS, RELAY_9 } from './catalog.ts';
+import { ADMISSION, DELIVERY, HEALTH, HTTP, PROCESS, RELAY_9 } from './catalog.ts';
 import type { Figures } from './figures.ts';
 import { type Collected, observed, Registry } from './instruments.ts';
 import { lagMetrics, measureChanges } from './metrics-changes.ts';
@@ -100,6 +100,8 @@ function* budgetMetrics({
   pinnedBytesMax,
   memoryLimitBytes,
   activeRequests,
+  ready,
+  stores = [],
 }: Figures): Generator<Collected> {
   const finite = (value: number): number | undefined => (Number.isFinite(value) ? value : undefined);
   const { refused, refusedEarly } = admission;
@@ -126,6 +128,11 @@ function* budgetMetrics({
   yield observed(DELIVERY.parks, deliveries.parks);
   yield observed(HTTP.active, activeRequests);
   yield observed(PROCESS.memoryLimit, memoryLimitBytes);
+  yield observed(HEALTH.ready, ready === undefined ? undefined : Number(ready));
+  yield observed(
+    HEALTH.storeFailing,
+    stores.map(({ name, failing }) => [[name], Number(failing)]),
+  );
 }
 
 /** The budget by the names of the vendor's relay, which has no limit on waiting: a wait that is over is its full queue. */

@@ -3,7 +3,7 @@ import type { BouncerKeyConfig, DataSize, DecisionFileConfig, LapiSourceConfig }
 import { DECISION_COPY_BYTES, parseKeyFile } from '../config/index.ts';
 import { Ledger, Views } from '../dataset/decisions/index.ts';
 import { HeadgateError, messageOf, type Timer } from '../kernel/index.ts';
-import type { DecisionFigures } from '../observability/index.ts';
+import type { DecisionFigures, StoreFigures } from '../observability/index.ts';
 import { DecisionsFront, type FrontOptions, type Upstream } from '../protocols/crowdsec/index.ts';
 import type { Route } from '../server/index.ts';
 import { type LapiTls, openDecisionFiles, openLapi, Watch } from '../sources/index.ts';
@@ -95,7 +95,7 @@ export class DecisionsService implements Service {
     };
   }
 
-  figures(): { readonly decisions: DecisionFigures } {
+  figures(): { readonly decisions: DecisionFigures; readonly stores: readonly StoreFigures[] } {
     const { tombstones, bytes, offset } = this.#ledger;
     const sources = this.#sources.map((source) => {
       const { name, state, ageMs, decisions } = source.status();
@@ -103,6 +103,7 @@ export class DecisionsService implements Service {
     });
     return {
       decisions: { tombstones, bytes, offset, ...this.#front.survey(), counts: this.#ledger.counts(), sources },
+      stores: this.#keeper === undefined ? [] : [{ name: 'decisions', failing: this.#keeper.failing }],
     };
   }
 

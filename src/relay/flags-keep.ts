@@ -97,6 +97,11 @@ export class FlagKeeping {
     return this.#kept.get(id)?.segments?.store;
   }
 
+  /** Whether the store of our own could not be written; undefined where there is none, or it keeps nothing of flags. */
+  get failing(): boolean | undefined {
+    return this.#keeper?.failing;
+  }
+
   /** Writes into an environment how it is with its database, for its status. */
   tell(environment: Environment): void {
     const kept = this.#kept.get(environment.info.id);

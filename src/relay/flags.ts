@@ -1,7 +1,7 @@
 import { type DataSize, type EnvironmentConfig, maskKey } from '../config/index.ts';
 import type { EventForwarder, EventStats } from '../events/index.ts';
 import { Lags } from '../kernel/index.ts';
-import type { EnvironmentFigures, FlagFigures, StreamCount } from '../observability/index.ts';
+import type { EnvironmentFigures, FlagFigures, StoreFigures, StreamCount } from '../observability/index.ts';
 import { Outbound } from '../outbound/index.ts';
 import {
   type Environment,
@@ -109,9 +109,14 @@ export class FlagsService implements Service {
     return this.#front.statusAt(path);
   }
 
-  figures(): { environments: readonly EnvironmentFigures[]; flags: FlagFigures } {
+  figures(): {
+    environments: readonly EnvironmentFigures[];
+    flags: FlagFigures;
+    stores: readonly StoreFigures[];
+  } {
     this.#lookAtDatabases();
     const { healthy } = this.#front;
+    const { failing } = this.#keeping;
     const environments = this.#front.environments();
     const labels = labelsOf(environments.map(({ info }) => info));
     const evaluations = this.#evaluations.stats();
@@ -120,6 +125,7 @@ export class FlagsService implements Service {
       environments: environments.map((environment) =>
         figuresOf(environment, labels, this.#front.isConnected(environment)),
       ),
+      stores: failing === undefined ? [] : [{ name: 'flags', failing }],
       flags: { healthy, evaluations, ...(events === undefined ? {} : { events }) },
     };
   }

@@ -49,7 +49,7 @@ export interface Service {
   /** One part of what it serves, as `/status/…` names it. */
   statusAt?(path: StatusPath): object | 'unknown' | 'not yet';
   /** What metrics tell of it, as of now. */
-  figures?(): Partial<Pick<Figures, 'environments' | 'flags' | 'decisions'>>;
+  figures?(): Partial<Pick<Figures, 'environments' | 'flags' | 'decisions' | 'stores'>>;
   /** How large its data are; undefined while there are none. */
   dataSize?(): DataSize | undefined;
   /** What an environment is called in metrics, by its name in facts; undefined: it is none of this service's. */

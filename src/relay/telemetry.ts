@@ -211,6 +211,8 @@ function figuresOf({ config, limiter, deliveries, services, activeRequests }: Te
     deliveries: deliveries.stats(),
     kernelHeldBytes: deliveries.kernelHeldBytes(),
     activeRequests: activeRequests(),
+    ready: services.every(({ ready }) => ready),
+    stores: parts.flatMap((part) => part.stores ?? []),
     environments: parts.flatMap((part) => part.environments ?? []),
     ...(flags === undefined ? {} : { flags }),
     ...(decisions === undefined ? {} : { decisions }),

@@ -516,6 +516,7 @@ describe('a store that fails', () => {
     const waiting = keeper.stored(1);
     await kit.pass(0);
     expect(kit.failures.map(({ code, message }) => [code, message])).toEqual([['HG_STORE', 'the disk is full']]);
+    expect(keeper.failing).toBe(true);
     expect(await waiting).toBe(false);
     expect(await keeper.stored(1)).toBe(false);
     const tried: number[] = [];
@@ -533,7 +534,7 @@ describe('a store that fails', () => {
     expect(kit.recoveries).toBe(0);
     kit.store.failure = undefined;
     await kit.pass(30_000);
-    expect([kit.failures.length, kit.recoveries]).toEqual([1, 1]);
+    expect([kit.failures.length, kit.recoveries, keeper.failing]).toEqual([1, 1, false]);
     expect(kit.store.done).toHaveLength(1);
     expect(await stateOf(kit.store)).toMatchObject({ offset: ledger.offset });
     expect(await contentOf(kit.store, 'decision-cursors')).toEqual([
@@ -604,7 +605,7 @@ describe('a store that fails', () => {
     commit();
     keeper.cursors.set('a', Buffer.from('1'));
     await kit.pass(100_000);
-    expect(kit.store.attempts).toBe(1);
+    expect([kit.store.attempts, keeper.failing]).toEqual([1, true]);
     await keeper.close();
     expect(await stateOf(kit.store)).toEqual({});
   });

@@ -182,6 +182,11 @@ export class DecisionKeeper {
     return this.#storedOffset;
   }
 
+  /** Whether the last write failed; once it was given up, until the next start. */
+  get failing(): boolean {
+    return this.#failure !== undefined || this.#gaveUp;
+  }
+
   /**
    * Whether everything up to an offset is in the store, now or soon: what a client is told before that may be unknown after
    * a crash, and then nobody tells it when that ends. False when the store fails: who serves goes on all the same.

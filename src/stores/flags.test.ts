@@ -223,9 +223,10 @@ describe('a store that fails', () => {
     expect(tried).toEqual([1, 3, 7, 15, 31, 61]);
     expect((await found(world.store.inner))?.set.snapshot()).toMatchObject(before);
     world.store.failure = undefined;
-    expect(world.recoveries).toBe(0);
+    expect([world.recoveries, world.keeper.failing]).toEqual([0, true]);
     world.clock.advance(30_000);
     await until('everything to be written', () => world.recoveries === 1);
+    expect(world.keeper.failing).toBe(false);
     await expectKept(world, set);
     await set.apply([put(flag('a', 9))]);
     await expectKept(world, set);

@@ -72,6 +72,11 @@ export class FlagKeeper {
     this.#writer = new GroupWriter(options.store, options.clock, (error) => this.#fail(error));
   }
 
+  /** Whether something could not be written, and is still missing. */
+  get failing(): boolean {
+    return this.#failing;
+  }
+
   /** What keeps the data set of this name. One that was closed before is over, and another one goes on from it. */
   keep(id: string): FlagKeep {
     const open = this.#keeps.get(id);

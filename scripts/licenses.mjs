@@ -28,10 +28,15 @@ function describe([path, entry]) {
   };
 }
 
-/** Whether an SPDX expression can be met: one side of an OR, both of an AND; AND binds more tightly. */
+/**
+ * Whether an SPDX expression can be met: one side of an OR, both of an AND; AND binds more tightly. One with parentheses
+ * inside is refused, to be looked at.
+ */
 function isAllowed(expression) {
-  const bare = expression.replace(/^\((.*)\)$/, '$1');
-  return bare.split(' OR ').some((choice) => choice.split(' AND ').every((part) => ALLOWED.has(part)));
+  const bare = expression.replace(/^\(([^()]*)\)$/, '$1');
+  return (
+    !/[()]/.test(bare) && bare.split(' OR ').some((choice) => choice.split(' AND ').every((part) => ALLOWED.has(part)))
+  );
 }
 
 function textsOf(path) {

@@ -130,6 +130,9 @@ describe('the list of licences', () => {
     ['(MIT OR GPL-3.0-only)', 0],
     ['MIT AND GPL-3.0-only', 1],
     ['MIT AND Apache-2.0 OR GPL-3.0-only', 0],
+    // these two fail when parentheses are not looked at
+    ['(MIT OR ISC) AND (GPL-3.0-only OR GPL-2.0-only)', 1],
+    ['GPL-3.0-only AND (GPL-2.0-only OR MIT OR ISC)', 1],
   ])('holds a licence against what is allowed: %s', (license, expected) => {
     const entry = license === 'none' ? { version: '1.0.0' } : { version: '1.0.0', license };
     const packages = {

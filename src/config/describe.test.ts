@@ -37,7 +37,7 @@ Flags:
   heartbeat every 3m, streams stay open, compression auto, catch-up safe
   change log of 10000 batches or 64MiB per environment
   browsers and phones are evaluated for on a thread for each core but one, 32MiB of results kept, pings at once
-Limits: auto: 512 slots (512MiB / 4 / 256KiB per delivery, within 32 to 4096), 2048 waiting (512MiB / 8 / 32KiB per waiting connection, within 1024 to 65536) for 10s on streams, 1s on polls and 2s on decisions, 256 parked (512MiB / 8 / 256KiB, within 16 to 4096), 64MiB pinned (512MiB / 8, at least 16MiB), floor 64KiB/s with 10s slack, cap scales with the payload, fair between environments
+Limits: auto: 512 slots (512MiB / 4 / 256KiB per delivery, within 32 to 4096), 2048 waiting (512MiB / 8 / 32KiB per waiting connection, within 1024 to 65536) for 10s on streams, 1s on polls and 2s on decisions, 256 parked (512MiB / 8 / 256KiB per delivery, within 16 to 4096), 64MiB pinned (512MiB / 8, at least 16MiB), floor 64KiB/s with 10s slack, cap scales with the payload, fair between environments
   1MiB per turn of the event loop, low-water mark 64KiB
 Admin: metrics, health and status on 127.0.0.1, port 8031, no token
 Log: info, json

@@ -1,7 +1,7 @@
-import { kernelBytes } from './limits.ts';
+import { autoBeside, kernelBytes, placesOnLink } from './limits.ts';
 import type { DataSize } from './sizing.ts';
 import type { LimitsConfig } from './types.ts';
-import { formatBytes, formatDuration, type Parsed } from './values.ts';
+import { formatBytes, formatDuration, formatLink } from './values.ts';
 
 /** What an open stream takes in memory once it has its data, as `bench/herd` measures it. */
 const STREAM_BYTES = 10_400;
@@ -13,32 +13,8 @@ export interface Herd {
   readonly linkBytesPerSecond: number | undefined;
 }
 
-const BITS: Readonly<Record<string, number>> = { '': 1, k: 1e3, M: 1e6, G: 1e9 };
-const LINK_EXPECTED = 'the speed of a link such as 100Mbit/s, 1Gbit/s or 50MB/s';
-
-/**
- * Reads the speed of a link, in bytes per second.
- *
- * @example
- * console.log(parseLink('1Gbit/s')); // { ok: true, value: 125000000 }
- */
-export function parseLink(text: string): Parsed<number> {
-  const [, number, prefix = '', unit] = /^(\d{1,6}(?:\.\d{1,3})?) ?([kMG]?)(bit|B)\/s$/.exec(text) ?? [];
-  const value = Math.round((Number(number) * (BITS[prefix] ?? 1)) / (unit === 'bit' ? 8 : 1));
-  return value > 0 ? { ok: true, value } : { ok: false, expected: LINK_EXPECTED };
-}
-
 function line(name: string, text: string): string {
   return `  ${name.padEnd(14)}${text}`;
-}
-
-/** A speed as people write that of a link. */
-function speed(bytesPerSecond: number): string {
-  const bits = bytesPerSecond * 8;
-  const [prefix, size] = (Object.entries(BITS)
-    .toReversed()
-    .find(([, each]) => bits >= each) ?? ['', 1]) as [string, number];
-  return `${Number((bits / size).toFixed(2))}${prefix}bit/s`;
 }
 
 function time(ms: number): string {
@@ -62,21 +38,28 @@ function withoutSlots({ clients }: Herd, limits: LimitsConfig): string[] {
 
 /** How the link is divided among the slots, and what the floor says to it. */
 function shareLines(limits: LimitsConfig, { clients, bytes, link }: Course): string[] {
-  const atOnce = Math.min(clients, limits.slots);
+  const { slots, parked } = limits;
+  const atOnce = Math.min(clients, slots + parked);
   const share = link / atOnce;
   const { floorBytesPerSecond: floor } = limits;
-  const text = `${atOnce} at once, each with link / ${atOnce} = ${speed(share)}`;
+  const text = `${atOnce} at once${parked > 0 ? ', parked ones among them' : ''}, each with link / ${atOnce} = ${formatLink(share)}`;
   if (floor === 0) return [line('in progress', text)];
-  if (share >= floor) return [line('in progress', `${text}, above the floor of ${speed(floor)}`)];
+  if (share >= floor) return [line('in progress', `${text}, above the floor of ${formatLink(floor)}`)];
   const lateMs = (bytes / share - bytes / floor) * 1000;
   if (lateMs <= limits.slackMs) {
-    return [line('in progress', `${text}, below the floor of ${speed(floor)}, but within the slack: nobody is cut`)];
+    return [
+      line('in progress', `${text}, below the floor of ${formatLink(floor)}, but within the slack: nobody is cut`),
+    ];
   }
-  const most = Math.max(1, Math.floor(link / floor));
+  const auto = autoBeside({ ...limits, linkBytesPerSecond: link }, { memoryLimitBytes: Number.MAX_SAFE_INTEGER });
+  const remedy =
+    limits.mode === 'vendor'
+      ? `maxConcurrent to ${Math.max(1, placesOnLink(link, floor))} or less`
+      : `limits.link to ${formatLink(link)}; if limits.slots and limits.parked are set, to ${auto.slots} and ${auto.parked} or less`;
   return [
     line(
       'in progress',
-      `${text}, BELOW THE FLOOR of ${speed(floor)}: healthy readers would be cut. Set limits.slots to ${most} (link / floor) or less`,
+      `${text}, BELOW THE FLOOR of ${formatLink(floor)}: healthy readers would be cut. Set ${remedy}`,
     ),
   ];
 }
@@ -92,7 +75,7 @@ function waveLines(limits: LimitsConfig, { clients, bytes, link }: Course): stri
   const refused = clients - slots - served;
   const wait = Number.isFinite(waitMs) ? formatDuration(waitMs) : 'any time';
   const lines = [
-    line('a wave', `slots × data / link = ${slots} × ${formatBytes(bytes)} / ${speed(link)} = ${time(waveMs)}`),
+    line('a wave', `slots × data / link = ${slots} × ${formatBytes(bytes)} / ${formatLink(link)} = ${time(waveMs)}`),
     line(
       'in the queue',
       `min(queue, slots × floor(wait / wave)) = min(${queue}, ${slots} × floor(${wait} / ${time(waveMs)})): ${served} get their turn`,
@@ -138,7 +121,7 @@ export function explainHerd(limits: LimitsConfig, herd: Herd, data: DataSize | u
     stay,
     line(
       'time',
-      `clients × data / link = ${formatBytes(total)} / ${speed(link)} = ${time((total / link) * 1000)} until the last one is complete, at best`,
+      `clients × data / link = ${formatBytes(total)} / ${formatLink(link)} = ${time((total / link) * 1000)} until the last one is complete, at best`,
     ),
     ...(limits.enabled
       ? [...shareLines(limits, { clients, bytes, link }), ...waveLines(limits, { clients, bytes, link })]

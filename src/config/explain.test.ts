@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { defaultConfig } from './defaults.ts';
 import { explainSizing, type Known } from './explain.ts';
-import { explainHerd, type Herd, parseLink } from './explain-herd.ts';
+import { explainHerd, type Herd } from './explain-herd.ts';
 import { resolveLimits } from './limits.ts';
 import type { Config, LimitsSpec, Machine } from './types.ts';
+import { parseLink } from './values.ts';
 
 const MIB = 2 ** 20;
 const GBIT = 125_000_000;
@@ -28,15 +29,16 @@ describe('the arithmetic', () => {
       '  memory limit  512MiB (memory.max of its cgroup, version 2)',
       '  shares        1/4 for slots, 1/8 for parked, 1/8 for pinned, 1/8 for queue; 3/8 = 192MiB for process and data',
       '  per delivery  256KiB in the kernel: 4 × the low-water mark of 64KiB; 4MiB without the mark',
-      '  slots         512 = 512MiB / 4 / 256KiB, within 32 to 4096',
-      '  parked        256 = 512MiB / 8 / 256KiB, within 16 to 4096',
+      '  link          1Gbit/s (limits.link) / 2 / floor 64KiB/s = 953 readers at once, parked ones among them: more would share a full link below the floor',
+      '  slots         512 = 512MiB / 4 / 256KiB per delivery, within 32 to 4096',
+      '  parked        256 = 512MiB / 8 / 256KiB per delivery, within 16 to 4096',
       '  pinned        64MiB = 512MiB / 8, at least 16MiB',
       '  queue         2048 = 512MiB / 8 / 32KiB, within 1024 to 65536',
       '  waits         10s on streams, 1s on polls, 2s on decisions; who would wait longer is refused at once',
       '  floor         64KiB/s with 10s of slack: who takes less is cut; the longest delivery is what a reader at the floor needs',
       '  data          not known before they are loaded: a line at start tells; --data says it here',
       'For more:',
-      '  more slots: 1MiB of memory for each, up to 4096, or limits.slots',
+      '  more slots: 1MiB of memory for each, up to 635, or limits.slots',
       '  a longer queue: 256KiB of memory for each place, or limits.queue',
     ]);
   });
@@ -60,8 +62,19 @@ describe('the arithmetic', () => {
     const shown = text({ mode: 'auto' }, {}, { memoryLimitBytes: 512 * MIB, lowWater: false });
     expect(shown).toContain('memory limit  512MiB\n');
     expect(shown).toContain('per delivery  4MiB in the kernel: no low-water mark');
-    expect(shown).toContain('slots         32 = 512MiB / 4 / 4MiB, within 32 to 4096');
+    expect(shown).toContain('slots         32 = 512MiB / 4 / 4MiB per delivery, within 32 to 4096');
     expect(shown).toContain('koffi');
+  });
+
+  it('says that the link bounds where it does, and what slots get in little memory', () => {
+    const large = text({ mode: 'auto' }, {}, { memoryLimitBytes: 16 * 1024 * MIB, lowWater: true });
+    expect(large).toContain('slots         635 = 2/3 of link 1Gbit/s / 2 / floor 64KiB/s\n');
+    expect(large).toContain('parked        317 = 1/3 of link 1Gbit/s / 2 / floor 64KiB/s\n');
+    expect(large).toContain('more slots: a larger link (limits.link)');
+    const small = text({ mode: 'auto' }, {}, { memoryLimitBytes: 256 * MIB, lowWater: true });
+    expect(small).toContain('process and data come first: slots and parked get theirs of 106.67MiB\n');
+    expect(small).toContain('slots         106 = 106.67MiB / 4 / 256KiB per delivery');
+    expect(text({ mode: 'auto', floorBytesPerSecond: 0 })).toContain('link          bounds nothing');
   });
 
   it('adds the data, and says when the sum does not fit', () => {
@@ -92,7 +105,9 @@ describe('a herd', () => {
     const shown = herd({ mode: 'auto', slots: 500 }, { clients: 5000, ...link }, 1_000_000);
     expect(shown).toContain('clients × 10.16KiB = 49.59MiB of memory');
     expect(shown).toContain('= 40s until the last one is complete, at best');
-    expect(shown).toContain('500 at once, each with link / 500 = 2Mbit/s, above the floor of 524.29kbit/s');
+    expect(shown).toContain(
+      '756 at once, parked ones among them, each with link / 756 = 1.32Mbit/s, above the floor of 524.29kbit/s',
+    );
     expect(shown).toContain('/ 1Gbit/s = 4s');
     expect(shown).toContain('1000 get their turn');
     expect(shown).toContain('refused       3500 at first');
@@ -108,7 +123,10 @@ describe('a herd', () => {
 
   it('would be cut where so many share a link that the floor is out of reach', () => {
     const slow = { clients: 512, linkBytesPerSecond: 12_500_000 };
-    expect(herd({ mode: 'auto' }, slow, 11_000_000)).toContain('Set limits.slots to 190 (link / floor) or less');
+    expect(herd({ mode: 'auto' }, slow, 11_000_000)).toContain(
+      'Set limits.link to 100Mbit/s; if limits.slots and limits.parked are set, to 63 and 31 or less',
+    );
+    expect(herd({ mode: 'vendor', slots: 512 }, slow, 11_000_000)).toContain('Set maxConcurrent to 95 or less');
     // 24 kB/s, but 50 kB are there in two seconds
     expect(herd({ mode: 'auto' }, slow, 50_000)).toContain('within the slack: nobody is cut');
     expect(herd({ mode: 'auto', floorBytesPerSecond: 0 }, slow, 11_000_000)).not.toContain('FLOOR');

@@ -1,8 +1,19 @@
 import { explainHerd, type Herd } from './explain-herd.ts';
-import { BOUNDS, KERNEL_BYTES_PLAIN, kernelBytes, resolveLimits, SHARES, WAITER_BYTES } from './limits.ts';
+import {
+  autoBeside,
+  BOUNDS,
+  formulaOf,
+  KERNEL_BYTES_PLAIN,
+  kernelBytes,
+  LINK_HEADROOM,
+  memoryCounted,
+  placesOnLink,
+  SHARES,
+  WAITER_BYTES,
+} from './limits.ts';
 import { COPIES, type DataSize, describeData, fitOf, memoryNeeded } from './sizing.ts';
-import type { Config, Machine } from './types.ts';
-import { formatBytes, formatDuration } from './values.ts';
+import type { Config, LimitsConfig, Machine } from './types.ts';
+import { formatBytes, formatDuration, formatLink } from './values.ts';
 
 /** What is known besides the configuration. */
 export interface Known {
@@ -28,11 +39,15 @@ function memoryLines({ machine }: Config): string[] {
   const found = source === undefined ? '' : ` (${SOURCES[source]})`;
   const share = (name: keyof typeof SHARES): string => `1/${SHARES[name]} for ${name}`;
   const left = 1 - Object.values(SHARES).reduce((sum, part) => sum + 1 / part, 0);
+  const counted = memoryCounted(memoryLimitBytes);
+  const all = `${share('slots')}, ${share('parked')}, ${share('pinned')}, ${share('queue')}`;
   return [
     line('memory limit', `${formatBytes(memoryLimitBytes)}${found}`),
     line(
       'shares',
-      `${share('slots')}, ${share('parked')}, ${share('pinned')}, ${share('queue')}; ${left * 8}/8 = ${formatBytes(memoryLimitBytes * left)} for process and data`,
+      counted === memoryLimitBytes
+        ? `${all}; ${left * 8}/8 = ${formatBytes(memoryLimitBytes * left)} for process and data`
+        : `${all}; in so little memory process and data come first: slots and parked get theirs of ${formatBytes(counted)}`,
     ),
   ];
 }
@@ -50,21 +65,35 @@ function kernelLine({ limits }: Config): string {
 }
 
 /** How one number came about: as `auto` computes it, or as configured. */
-function numberLine(config: Config, name: 'slots' | 'parked' | 'queue' | 'pinned'): string {
+function numberLine(config: Config, name: keyof typeof SHARES): string {
   const { limits, machine } = config;
-  const mark = limits.lowWaterMarkBytes ?? 'off';
-  const auto = resolveLimits({ mode: 'auto', lowWaterMarkBytes: mark }, { ...machine, lowWater: true });
+  const auto = autoBeside(limits, machine);
   const isBytes = name === 'pinned';
   const value = isBytes ? limits.pinnedBytesMax : limits[name];
   const computed = isBytes ? auto.pinnedBytesMax : auto[name];
   const say = (number: number): string => (isBytes ? formatBytes(number) : String(number));
-  const each = { slots: kernelBytes(limits.lowWaterMarkBytes), parked: kernelBytes(limits.lowWaterMarkBytes) };
-  const per = isBytes ? '' : ` / ${formatBytes(name === 'queue' ? WAITER_BYTES : each[name])}`;
-  const [least, most] = BOUNDS[name];
-  const within = isBytes ? `at least ${formatBytes(least)}` : `within ${least} to ${most}`;
-  const formula = `${formatBytes(machine.memoryLimitBytes)} / ${SHARES[name]}${per}, ${within}`;
+  const formula = name === 'slots' || name === 'parked' ? formulaOf(name, limits, machine) : shareOf(name, machine);
   if (value === computed) return line(name, `${say(value)} = ${formula}`);
   return line(name, `${say(value)} as configured; auto: ${say(computed)} = ${formula}`);
+}
+
+function shareOf(name: 'pinned' | 'queue', { memoryLimitBytes }: Machine): string {
+  const [least, most] = BOUNDS[name];
+  const part = `${formatBytes(memoryLimitBytes)} / ${SHARES[name]}`;
+  return name === 'pinned'
+    ? `${part}, at least ${formatBytes(least)}`
+    : `${part} / ${formatBytes(WAITER_BYTES)}, within ${least} to ${most}`;
+}
+
+/** What the link allows, beside what the memory does. */
+function linkLine({ limits }: Config): string {
+  const { linkBytesPerSecond, floorBytesPerSecond } = limits;
+  const places = placesOnLink(linkBytesPerSecond, floorBytesPerSecond);
+  if (!Number.isFinite(places)) return line('link', 'bounds nothing');
+  return line(
+    'link',
+    `${formatLink(linkBytesPerSecond)} (limits.link) / ${LINK_HEADROOM} / floor ${formatBytes(floorBytesPerSecond)}/s = ${places} readers at once, parked ones among them: more would share a full link below the floor`,
+  );
 }
 
 function waitsLine({ limits }: Config): string {
@@ -114,7 +143,7 @@ function limitLines(config: Config): string[] {
     ];
   }
   const names = ['slots', ...(limits.parking ? (['parked'] as const) : []), 'pinned', 'queue'] as const;
-  return [...names.map((name) => numberLine(config, name)), waitsLine(config), floor];
+  return [linkLine(config), ...names.map((name) => numberLine(config, name)), waitsLine(config), floor];
 }
 
 function dataLines({ limits, machine, flags }: Config, data: Known['data']): string[] {
@@ -129,6 +158,25 @@ function dataLines({ limits, machine, flags }: Config, data: Known['data']): str
   ];
 }
 
+/** What would make slots and queue longer, as long as that is to be had. */
+function roomFor(limits: LimitsConfig, machine: Machine): string[] {
+  const lines: string[] = [];
+  const each = kernelBytes(limits.lowWaterMarkBytes) * SHARES.slots;
+  const [slotsMax, queueMax] = [BOUNDS.slots[1], BOUNDS.queue[1]];
+  const onLink = autoBeside(limits, { ...machine, memoryLimitBytes: Number.MAX_SAFE_INTEGER }).slots;
+  if (limits.slots < Math.min(slotsMax, onLink)) {
+    lines.push(
+      `more slots: ${formatBytes(each)} of memory for each, up to ${Math.min(slotsMax, onLink)}, or limits.slots`,
+    );
+  } else if (limits.slots < slotsMax) {
+    lines.push('more slots: a larger link (limits.link); on the same one they bring nobody home sooner');
+  }
+  if (limits.queue < queueMax) {
+    lines.push(`a longer queue: ${formatBytes(WAITER_BYTES * SHARES.queue)} of memory for each place, or limits.queue`);
+  }
+  return lines;
+}
+
 function advice({ limits, machine, server }: Config, { data, herd }: Known): string[] {
   const lines: string[] = [];
   if (!limits.enabled || limits.mode === 'vendor') {
@@ -141,18 +189,7 @@ function advice({ limits, machine, server }: Config, { data, herd }: Known): str
         : 'the low-water mark, which needs Linux and the optional package koffi: with it a delivery takes 256KiB in the kernel, not 4MiB',
     );
   }
-  if (limits.mode === 'auto') {
-    const each = kernelBytes(limits.lowWaterMarkBytes) * SHARES.slots;
-    const [slotsMax, queueMax] = [BOUNDS.slots[1], BOUNDS.queue[1]];
-    if (limits.slots < slotsMax) {
-      lines.push(`more slots: ${formatBytes(each)} of memory for each, up to ${slotsMax}, or limits.slots`);
-    }
-    if (limits.queue < queueMax) {
-      lines.push(
-        `a longer queue: ${formatBytes(WAITER_BYTES * SHARES.queue)} of memory for each place, or limits.queue`,
-      );
-    }
-  }
+  if (limits.mode === 'auto') lines.push(...roomFor(limits, machine));
   if (limits.enabled && herd !== undefined && herd.clients > server.backlog) {
     lines.push(
       `server.backlog: ${herd.clients} come in one moment, and the kernel holds ${server.backlog} connections`,
@@ -160,7 +197,8 @@ function advice({ limits, machine, server }: Config, { data, herd }: Known): str
   }
   const fit = data === undefined ? undefined : fitOf(limits, machine, data);
   if (fit?.advice) lines.push(fit.advice);
-  else if (data !== undefined) lines.push(`auto fits these data from ${formatBytes(memoryNeeded(data))} of memory up`);
+  else if (data !== undefined)
+    lines.push(`auto fits these data from ${formatBytes(memoryNeeded(limits, data))} of memory up`);
   return lines;
 }
 

@@ -1,7 +1,7 @@
 export { defaultConfig, ID_PLACEHOLDER } from './defaults.ts';
 export { describeConfig } from './describe.ts';
 export { explainSizing, type Known } from './explain.ts';
-export { type Herd, parseLink } from './explain-herd.ts';
+export type { Herd } from './explain-herd.ts';
 export { type KeyFile, parseKeyFile } from './keys.ts';
 export { explainLimits, resolveLimits } from './limits.ts';
 export { type MachineMemory, type MachineReads, machineMemory } from './machine.ts';
@@ -46,5 +46,5 @@ export type {
   UpstreamConfig,
   UpstreamTlsConfig,
 } from './types.ts';
-export { formatBytes, formatDuration, maskKey, parseBytes, parseDuration } from './values.ts';
+export { formatBytes, formatDuration, maskKey, parseBytes, parseDuration, parseLink } from './values.ts';
 export { type Loaded, type LoadOptions, loadConfig } from './load.ts';

@@ -13,14 +13,16 @@ function machine(memoryLimitBytes: number, lowWater = true): Machine {
 describe('auto', () => {
   // The bounds fail when clamp() is taken out; the divisors when a share changes.
   it.each([
-    [64 * MIB, true, 64, 1024, 32],
     [32 * MIB, true, 32, 1024, 16],
+    [192 * MIB, true, 32, 1024, 16],
+    [256 * MIB, true, 106, 1024, 53],
+    [480 * MIB, true, 480, 1920, 240],
     [512 * MIB, true, 512, 2048, 256],
-    [2 * GIB, true, 2048, 8192, 1024],
-    [64 * GIB, true, 4096, 65_536, 4096],
+    [2 * GIB, true, 635, 8192, 317],
+    [64 * GIB, true, 635, 65_536, 317],
     [512 * MIB, false, 32, 2048, 16],
     [2 * GIB, false, 128, 8192, 64],
-    [256 * GIB, false, 4096, 65_536, 4096],
+    [256 * GIB, false, 635, 65_536, 317],
   ])('computes %d bytes, low-water mark %s', (...[memory, lowWater, slots, queue, parked]) => {
     expect(resolveLimits('auto', machine(memory, lowWater))).toMatchObject({
       mode: 'auto',
@@ -44,6 +46,7 @@ describe('auto', () => {
       parked: 256,
       pinnedBytesMax: 64 * MIB,
       sendTimeoutMs: undefined,
+      linkBytesPerSecond: 125_000_000,
       floorBytesPerSecond: 65_536,
       slackMs: 10_000,
       fairness: 'tenant',
@@ -77,6 +80,7 @@ describe('auto', () => {
       parked: 7,
       pinnedBytes: 8,
       sendTimeoutMs: 9,
+      linkBytesPerSecond: 99,
       floorBytesPerSecond: 10,
       slackMs: 11,
       fairness: 'off',
@@ -96,6 +100,7 @@ describe('auto', () => {
       parked: 7,
       pinnedBytesMax: 8,
       sendTimeoutMs: 9,
+      linkBytesPerSecond: 99,
       floorBytesPerSecond: 10,
       slackMs: 11,
       fairness: 'off',
@@ -111,6 +116,27 @@ describe('auto', () => {
       parked: 0,
     });
     expect(resolveLimits({ mode: 'auto', parked: 0 }, machine(GIB))).toMatchObject({ parking: false, parked: 0 });
+  });
+
+  // fails when the link's bound is taken out of `allowed`, and when parked readers are left out of it
+  it('lets no more read at once than a full link gives twice the floor, and asks nothing of it without a floor', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 125_000, max: 10 ** 10 }),
+        fc.integer({ min: 1024, max: 2 ** 20 }),
+        (linkBytesPerSecond, floorBytesPerSecond) => {
+          const spec = { mode: 'auto', linkBytesPerSecond, floorBytesPerSecond } as const;
+          const { slots, parked } = resolveLimits(spec, machine(16 * GIB));
+          const least = slots === 1 || parked === 1; // one of each there must be
+          expect(least || linkBytesPerSecond / (slots + parked) >= 2 * floorBytesPerSecond).toBe(true);
+        },
+      ),
+    );
+    const without = resolveLimits({ mode: 'auto', linkBytesPerSecond: Infinity }, machine(64 * GIB));
+    expect([without.slots, without.parked]).toEqual([4096, 4096]);
+    expect(resolveLimits({ mode: 'auto', floorBytesPerSecond: 0 }, machine(64 * GIB)).slots).toBe(4096);
+    const ten = resolveLimits({ mode: 'auto', linkBytesPerSecond: 1_250_000_000 }, machine(2 * GIB));
+    expect([ten.slots, ten.parked]).toEqual([2048, 1024]);
   });
 
   it('never gives deliveries more than five eighths of the memory, above the least numbers', () => {
@@ -156,6 +182,7 @@ describe("under the vendor's names", () => {
       parked: 0,
       pinnedBytesMax: Number.POSITIVE_INFINITY,
       sendTimeoutMs: 120_000,
+      linkBytesPerSecond: Number.POSITIVE_INFINITY,
       floorBytesPerSecond: 65_536,
       slackMs: 5000,
       fairness: 'off',

@@ -3,10 +3,12 @@ import { isKeyHash } from './keys.ts';
 import {
   formatBytes,
   formatDuration,
+  formatLink,
   type Parsed,
   parseBaseUrl,
   parseBytes,
   parseDuration,
+  parseLink,
   parseListenAddress,
   parseNetwork,
   parseWord,
@@ -84,6 +86,15 @@ export function bytesOr<T>(word: string, instead: T, range: Range): z.ZodType<nu
   return scalar<number | T>((value) => {
     if (value === word) return { ok: true, value: instead };
     const parsed = within(parseBytes(textOf(value).replace(/\/s$/, '')), range, formatBytes);
+    return parsed.ok ? parsed : { ok: false, expected: `${parsed.expected}, or ${word}` };
+  });
+}
+
+/** The speed of a link in bytes per second, or `word`, which stands for `instead`. */
+export function linkOr<T>(word: string, instead: T, range: Range): z.ZodType<number | T> {
+  return scalar<number | T>((value) => {
+    if (value === word) return { ok: true, value: instead };
+    const parsed = within(parseLink(textOf(value)), range, formatLink);
     return parsed.ok ? parsed : { ok: false, expected: `${parsed.expected}, or ${word}` };
   });
 }

@@ -1,7 +1,19 @@
 import { z } from 'zod';
 import { applyDecisions, type WhereOf } from './decisions-apply.ts';
 import type { DecisionsDraft } from './decisions-draft.ts';
-import { boolean, bytes, bytesOr, duration, durationOr, integer, kindOf, section, text, word } from './scalars.ts';
+import {
+  boolean,
+  bytes,
+  bytesOr,
+  duration,
+  durationOr,
+  integer,
+  kindOf,
+  linkOr,
+  section,
+  text,
+  word,
+} from './scalars.ts';
 import { decisionsConflicts, decisionsSchema } from './schema-decisions.ts';
 import { list, put, type SchemaIssue, spread } from './schema-parts.ts';
 import { applyServiceSettings, outboundSchema, serviceConflicts, serviceShape } from './schema-service.ts';
@@ -28,6 +40,8 @@ import {
 const KIB = 1024;
 const MIB = 1024 * KIB;
 const GIB = 1024 * MIB;
+/** A megabit per second. */
+const LINK_MIN = 125_000;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
@@ -72,6 +86,7 @@ const limits = spread(
     parked: integer({ min: 0, max: 65_536 }).optional(),
     pinnedBytes: bytesOr('off', INFINITE, { min: MIB, max: Number.MAX_SAFE_INTEGER }).optional(),
     sendTimeout: durationOr('auto', undefined, { min: 5000, max: DAY_MS }).optional(),
+    link: linkOr('off', INFINITE, { min: LINK_MIN, max: Number.MAX_SAFE_INTEGER }).optional(),
     floor: bytesOr('off', 0, { min: KIB, max: GIB }).optional(),
     slack: duration({ min: 1000, max: HOUR_MS }).optional(),
     fairness: word('tenant', 'off').optional(),
@@ -184,6 +199,7 @@ function limitsOf(settings: NonNullable<Settings['limits']>): LimitsSpec {
   put(spec, 'parked', settings.parked);
   put(spec, 'pinnedBytes', settings.pinnedBytes);
   put(spec, 'sendTimeoutMs', settings.sendTimeout);
+  put(spec, 'linkBytesPerSecond', settings.link);
   put(spec, 'floorBytesPerSecond', settings.floor);
   put(spec, 'slackMs', settings.slack);
   put(spec, 'fairness', settings.fairness);

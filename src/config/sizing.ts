@@ -1,11 +1,9 @@
-import { KERNEL_BYTES_PLAIN, kernelBytes, SHARES, WAITER_BYTES } from './limits.ts';
+import { autoBeside, KERNEL_BYTES_PLAIN, kernelBytes, PROCESS_BYTES, WAITER_BYTES } from './limits.ts';
 import type { LimitsConfig, Machine } from './types.ts';
 import { formatBytes } from './values.ts';
 
 const MIB = 1024 * 1024;
 
-/** What the process takes without data; `bench/sizing` measures it. */
-const PROCESS_BYTES = 120 * MIB;
 /** How many full copies the data take: texts, encodings, and what is garbage for a while. `bench/sizing`, from 10 MiB up. */
 export const COPIES = 3;
 /** What bouncers are sent for one decision, as measured on a community blocklist. */
@@ -39,10 +37,17 @@ function ownBytes(data: DataSize): number {
   return PROCESS_BYTES + COPIES * data.bytes;
 }
 
-/** The least memory limit under which `auto` leaves enough for process and data. */
-export function memoryNeeded(data: DataSize): number {
-  const left = 1 - Object.values(SHARES).reduce((sum, share) => sum + 1 / share, 0);
-  return Math.ceil(ownBytes(data) / left / (64 * MIB)) * 64 * MIB;
+/** Memory limits are given in steps like this. */
+const STEP_BYTES = 64 * MIB;
+
+/** The least memory limit, in steps of 64 MiB, under which `auto` leaves enough for process and data. */
+export function memoryNeeded(limits: LimitsConfig, data: DataSize): number {
+  let memoryLimitBytes = Math.ceil(ownBytes(data) / STEP_BYTES) * STEP_BYTES;
+  for (; ; memoryLimitBytes += STEP_BYTES) {
+    const auto = autoBeside(limits, { memoryLimitBytes });
+    const taken = members(auto).reduce((sum, [, bytes]) => sum + bytes, ownBytes(data));
+    if (taken <= memoryLimitBytes) return memoryLimitBytes;
+  }
 }
 
 function members(limits: LimitsConfig): readonly (readonly [text: string, bytes: number])[] {
@@ -65,12 +70,13 @@ function unbounded(limits: LimitsConfig, machine: Machine, data: DataSize): Fit 
     memoryLimitBytes,
     fits: ownBytes(data) <= memoryLimitBytes,
     text: `nothing is limited: ${COPIES} × data + ${formatBytes(PROCESS_BYTES)} process = ${formatBytes(ownBytes(data))} of ${formatBytes(memoryLimitBytes)}, and up to ${formatBytes(each)} more for each client that reads slowly: ${readers} of them fill it`,
-    advice: ownBytes(data) <= memoryLimitBytes ? '' : `give it at least ${formatBytes(memoryNeeded(data))} of memory`,
+    advice:
+      ownBytes(data) <= memoryLimitBytes ? '' : `give it at least ${formatBytes(memoryNeeded(limits, data))} of memory`,
   };
 }
 
 function adviceFor(limits: LimitsConfig, data: DataSize): string {
-  const needed = formatBytes(memoryNeeded(data));
+  const needed = formatBytes(memoryNeeded(limits, data));
   const mark =
     kernelBytes(limits.lowWaterMarkBytes) === KERNEL_BYTES_PLAIN
       ? ', or let it set the low-water mark, without which a delivery takes 16 times as much'

@@ -110,6 +110,8 @@ export interface LimitsSpec {
   readonly parked?: number;
   readonly pinnedBytes?: number;
   readonly sendTimeoutMs?: number;
+  /** What the link carries; `Infinity`: it bounds nothing. */
+  readonly linkBytesPerSecond?: number;
   readonly floorBytesPerSecond?: number;
   readonly slackMs?: number;
   readonly fairness?: 'tenant' | 'off';
@@ -139,6 +141,8 @@ export interface LimitsConfig {
   readonly pinnedBytesMax: number;
   /** Longest delivery; undefined = scales with the payload, from the floor rate. */
   readonly sendTimeoutMs: number | undefined;
+  /** What `auto` takes the link to carry, that all deliveries in progress share. */
+  readonly linkBytesPerSecond: number;
   /** A reader slower than this is cut; 0 = no floor. */
   readonly floorBytesPerSecond: number;
   /** Allowance on top of what the floor rate gives. */

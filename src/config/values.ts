@@ -126,6 +126,36 @@ export function formatBytes(bytes: number): string {
   return `${bytes}B`;
 }
 
+const BITS: Readonly<Record<string, number>> = { '': 1, k: 1e3, M: 1e6, G: 1e9 };
+const LINK_EXPECTED = 'the speed of a link such as 100Mbit/s, 1Gbit/s or 50MB/s';
+
+/**
+ * Reads the speed of a link, in bytes per second.
+ *
+ * @example
+ * console.log(parseLink('1Gbit/s')); // { ok: true, value: 125000000 }
+ */
+export function parseLink(text: string): Parsed<number> {
+  const [, number, prefix = '', unit] = /^(\d{1,6}(?:\.\d{1,3})?) ?([kMG]?)(bit|B)\/s$/.exec(text) ?? [];
+  const value = Math.round((Number(number) * (BITS[prefix] ?? 1)) / (unit === 'bit' ? 8 : 1));
+  return value > 0 ? good(value) : bad(LINK_EXPECTED);
+}
+
+/**
+ * Writes a speed as people write that of a link.
+ *
+ * @example
+ * console.log(formatLink(125_000_000)); // 1Gbit/s
+ */
+export function formatLink(bytesPerSecond: number): string {
+  if (bytesPerSecond === Number.POSITIVE_INFINITY) return 'no limit';
+  const bits = bytesPerSecond * 8;
+  const [prefix, size] = (Object.entries(BITS)
+    .toReversed()
+    .find(([, each]) => bits >= each) ?? ['', 1]) as [string, number];
+  return `${Number((bits / size).toFixed(2))}${prefix}bit/s`;
+}
+
 /** Reads a whole number, sign allowed. */
 export function parseInteger(text: string): Parsed<number> {
   const value = /^[+-]?\d{1,18}$/.test(text) ? Number(text) : Number.NaN;

@@ -50,6 +50,7 @@ limits:
   parked: 14
   pinnedBytes: 15MiB
   sendTimeout: 16s
+  link: 10Gbit/s
   floor: 17KiB/s
   slack: 18s
   fairness: off
@@ -116,6 +117,7 @@ log: { level: none, format: pretty }
       parked: 14,
       pinnedBytesMax: 15 * 2 ** 20,
       sendTimeoutMs: 16_000,
+      linkBytesPerSecond: 1_250_000_000,
       floorBytesPerSecond: 17 * 1024,
       slackMs: 18_000,
       fairness: 'off',
@@ -179,7 +181,7 @@ log: { level: none, format: pretty }
     ['limits: { wait: 3s }', { waitStreamMsMax: 3000, waitPollMsMax: 3000, waitDecisionsMsMax: 3000 }],
     ['limits: { wait: { poll: off } }', { waitStreamMsMax: 10_000, waitPollMsMax: Number.POSITIVE_INFINITY }],
     [
-      'limits: { sendTimeout: auto, floor: off, pinnedBytes: off }',
+      'limits: { sendTimeout: auto, link: off, floor: off, pinnedBytes: off }',
       { sendTimeoutMs: undefined, floorBytesPerSecond: 0, pinnedBytesMax: Number.POSITIVE_INFINITY },
     ],
     ['limits: { parking: false }', { parking: false, parked: 0 }],

@@ -46,19 +46,32 @@ function decisionsFile(): string {
   return path;
 }
 
-async function start(): Promise<{ headgate: Headgate; admin: string }> {
+interface More {
+  readonly limits?: object;
+  /** Sources of flags besides the one. */
+  readonly sources?: readonly object[];
+  readonly store?: string;
+}
+
+async function start(more: More = {}): Promise<{ headgate: Headgate; admin: string }> {
   const file = { type: 'file', name: 'production', sdkKey: SDK_KEY, mobileKey: MOBILE_KEY, envId: ENV_ID };
   const headgate = await startHeadgate({
     config: {
       server: { drainDelay: 0, grace: '1s' },
       // nobody is cut while the test looks
-      limits: { slots: 4, queue: 1000, floor: 'off', wait: { stream: '20s', poll: '20s', decisions: '20s' } },
-      flags: { sources: [{ ...file, paths: [flagsFile()] }] },
+      limits: {
+        slots: 4,
+        queue: 1000,
+        floor: 'off',
+        wait: { stream: '20s', poll: '20s', decisions: '20s' },
+        ...more.limits,
+      },
+      flags: { sources: [{ ...file, paths: [flagsFile()] }, ...(more.sources ?? [])] },
       decisions: {
         sources: [{ type: 'file', name: 'drop', paths: [decisionsFile()] }],
         keys: [{ name: 'edge', key: BOUNCER_KEY }],
       },
-      store: 'none',
+      store: more.store ?? 'none',
       admin: { token: TOKEN },
     },
   });
@@ -328,7 +341,7 @@ describe('the admin API', { timeout: TEST_MS_MAX }, () => {
   });
 
   it('is the same in a second stream, which begins with the hour that the first one saw', async () => {
-    const { admin } = await start();
+    const { admin } = await start({ store: mkdtempSync(join(tmpdir(), 'headgate-live-')) });
     const first = await Viewer.open(admin);
     await vi.waitFor(() => expect(first.all('bucket')).toHaveLength(2), WAIT_MS);
     const second = await Viewer.open(admin);
@@ -337,5 +350,37 @@ describe('the admin API', { timeout: TEST_MS_MAX }, () => {
     const told = first.all<Bucket>('bucket').map(({ atMs }) => atMs);
     expect(timeline?.atMs.slice(-told.length)).toEqual(told);
     expect(timeline?.rssBytes.at(-1)).toBeGreaterThan(1e7);
+    const metrics = parse(await textOf(`${admin}/metrics`));
+    const stores = metrics.filter(({ name }) => name === 'headgate_store_failing');
+    expect(stores.map(({ labels, value }) => [labels['store'], value])).toEqual([
+      ['flags', 0],
+      ['decisions', 0],
+    ]);
+    expect(sumIn(metrics, 'ready')).toBe(1);
+  });
+
+  it('tells what the log warned of: each thing once, as often as it was, and without keys', async () => {
+    const missing = join(mkdtempSync(join(tmpdir(), 'headgate-live-')), `${ENV_ID}.json`);
+    const gone = { type: 'file', name: 'gone', sdkKey: `${SDK_KEY}-of-gone`, paths: [missing] };
+    const { headgate, admin } = await start({ limits: { slots: 1, queue: 0 }, sources: [gone] });
+    const clients = Array.from({ length: READERS }, () => sdk(headgate.port, false));
+    await Promise.all(clients.map(({ begun }) => begun));
+    const state = await vi.waitFor(async () => {
+      const now = JSON.parse(await textOf(`${admin}/api/state`)) as State;
+      // the log sums for 10 s
+      const refused = now.trouble.find(({ text }) => text === 'refused: full (production)');
+      expect(refused).toMatchObject({ level: 'warn', count: now.budget.refused.full });
+      return now;
+    }, WAIT_MS);
+    expect(state.budget.refused.full).toBeGreaterThan(READERS / 2);
+    const [error, ...others] = state.trouble.filter(({ level }) => level === 'error');
+    expect([error?.text, others]).toEqual([expect.stringContaining('/...9011.json'), []]);
+    expect(Math.abs(Date.now() - (error?.atMs ?? 0))).toBeLessThan(TEST_MS_MAX);
+    // as operators see it in the log, which names the file as it is
+    const line = headgate.logs.find(({ level, msg }) => level === 50 && String(msg).includes(missing));
+    expect(line).toBeDefined();
+    const text = JSON.stringify(state);
+    expect(SECRETS.filter((secret) => text.includes(secret))).toEqual([]);
+    expect(sumIn(parse(await textOf(`${admin}/metrics`)), 'ready')).toBe(0);
   });
 });

@@ -22,6 +22,7 @@ interface Part {
 interface Container {
   readonly args: readonly string[];
   readonly env: readonly { name: string; value?: string; valueFrom?: object }[];
+  readonly envFrom?: readonly object[];
   readonly ports: readonly { name: string; containerPort: number }[];
   readonly securityContext: object;
   readonly resources: { limits: { memory: string } };
@@ -29,7 +30,8 @@ interface Container {
   readonly readinessProbe: Probe;
 }
 interface Probe {
-  readonly httpGet: { path: string; port: string; scheme: string };
+  readonly httpGet?: { path: string; port: string; scheme: string };
+  readonly exec?: { command: readonly string[] };
 }
 interface Pod {
   readonly spec: {
@@ -132,7 +134,7 @@ describe.runIf(programsAvailable('helm', 'kubernetes-validate'))('the chart', ()
   it.each([
     ['as it is', {}, 6],
     ['without volumes of its own', { persistence: { enabled: false } }, 6],
-    ['with everything on', ALL, 9],
+    ['with everything on', ALL, 10],
   ])('makes what Kubernetes takes, %s', (_, values, count) => {
     const { text } = template(values);
     const path = join(folder, 'rendered.yaml');
@@ -170,6 +172,8 @@ describe.runIf(programsAvailable('helm', 'kubernetes-validate'))('the chart', ()
     [{}, 5 + 30],
     [{ drainDelay: '15s', grace: '1m30s' }, 15 + 90],
     [{ drainDelay: '500ms', grace: '1h' }, 1 + 3600],
+    // fails when only whole numbers are read: it would be ended after a minute
+    [{ grace: '10.1m' }, 5 + 606],
   ])('gives a stop the time that the configuration does: %j', async (server, seconds) => {
     expect(podOf({ config: { server } }).spec.terminationGracePeriodSeconds).toBe(seconds + 10);
     const { drainDelayMs, graceMs } = (await configOf(stringify({ server, ...FLAGS }))).server;
@@ -186,6 +190,58 @@ describe.runIf(programsAvailable('helm', 'kubernetes-validate'))('the chart', ()
     expect(livenessProbe.httpGet).toEqual({ path: '/health/live', port: 'clients', scheme });
     expect(readinessProbe.httpGet).toEqual({ path: '/health/ready', port: 'clients', scheme });
     expect((await configOf(stringify(config))).server.port).toBe(port);
+  });
+
+  // each fails when the chart looks at the configuration alone: a probe would ask where, or as, nobody serves
+  it.each([
+    [{ PORT: 9001 }, { port: 9000 }, { port: 9001, scheme: 'HTTP', seconds: 35 }],
+    [{ TLS_ENABLED: true, TLS_CERT: '/c', TLS_KEY: '/k' }, {}, { port: 8030, scheme: 'HTTPS', seconds: 35 }],
+    [{ TLS_ENABLED: false }, { tls: { cert: '/c', key: '/k' } }, { port: 8030, scheme: 'HTTP', seconds: 35 }],
+    [{ GRACEFUL_SHUTDOWN_TIMEOUT: '2m' }, { grace: '1s' }, { port: 8030, scheme: 'HTTP', seconds: 125 }],
+  ])('lets variables go before the configuration, as Headgate does: %j', async (env, server, expected) => {
+    const config = { ...FLAGS, server };
+    const { spec } = podOf({ config, env });
+    const { ports, livenessProbe } = containerOf({ config, env });
+    expect({
+      port: ports.find(({ name }) => name === 'clients')?.containerPort,
+      scheme: livenessProbe.httpGet?.scheme,
+      seconds: spec.terminationGracePeriodSeconds - 10,
+    }).toEqual(expected);
+    const words = Object.fromEntries(Object.entries(env).map(([name, value]) => [name, String(value)]));
+    const read = (await loadConfig({ file: 'c', readFile: async () => stringify(config), fromEnv: true, env: words }))
+      .config?.server;
+    expect({
+      port: read?.port,
+      scheme: read?.tls === undefined ? 'HTTP' : 'HTTPS',
+      seconds: ((read?.drainDelayMs ?? 0) + (read?.graceMs ?? 0)) / 1000,
+    }).toEqual(expected);
+  });
+
+  it('asks from within where clients must show a certificate, which no probe can', async () => {
+    const tls = { cert: '/c', key: '/k', clientCa: '/ca', clientVerification: 'require' };
+    const config = { ...FLAGS, server: { tls } };
+    const { livenessProbe, readinessProbe } = containerOf({ config, admin: { port: 8099 } });
+    const command = (path: string): object => ({
+      command: ['node', '/usr/lib/headgate/dist/cli/health.js', `http://127.0.0.1:8099${path}`],
+    });
+    expect([livenessProbe.exec, readinessProbe.exec]).toEqual([command('/health/live'), command('/health/ready')]);
+    expect([livenessProbe.httpGet, readinessProbe.httpGet]).toEqual([undefined, undefined]);
+    expect((await configOf(stringify(config))).server.tls).toMatchObject({ clientVerification: 'require' });
+  });
+
+  it('has no variable of the values but in a Secret, which replaces the pods when it changes', () => {
+    const key = 'sdk-4d5e';
+    const values = { env: { LD_ENV_production: key, N: 12_345_678 }, envFrom: [{ secretRef: { name: 'more' } }] };
+    const holders = partsOf(values).filter((part) => JSON.stringify(part).includes(key));
+    expect(holders.map(({ kind, stringData }) => [kind, stringData])).toEqual([
+      ['Secret', { LD_ENV_production: key, N: '12345678' }],
+    ]);
+    // the last of them goes before the others
+    const named = [{ secretRef: { name: 'more' } }, { secretRef: { name: holders[0]?.metadata.name } }];
+    expect(containerOf(values).envFrom).toEqual(named);
+    expect(partOf('StatefulSet', values).spec['template']).not.toEqual(
+      partOf('StatefulSet', { ...values, env: { ...values.env, N: 1 } }).spec['template'],
+    );
   });
 
   it('hands on the configuration as it is, in a Secret', async () => {
@@ -212,7 +268,7 @@ describe.runIf(programsAvailable('helm', 'kubernetes-validate'))('the chart', ()
     const own = ({ env }: Container): Record<string, string | undefined> =>
       Object.fromEntries(env.map(({ name, value }) => [name, value ?? 'from a secret']));
     const closed = own(containerOf());
-    expect(closed).toEqual({ HEADGATE_ADMIN: '127.0.0.1:8031' });
+    expect(closed).toEqual({ PORT: '8030', HEADGATE_ADMIN: '127.0.0.1:8031' });
     const exposed = own(containerOf(ALL));
     for (const [env, host] of [
       [closed, '127.0.0.1'],
@@ -269,6 +325,10 @@ describe.runIf(programsAvailable('helm', 'kubernetes-validate'))('the chart', ()
     [{ replicas: 'three' }, 'replicas'],
     [{ resources: { limits: { memory: '512' } } }, 'memory'],
     [{ persistence: { accessModes: ['ReadWriteMany'] } }, 'accessModes'],
+    [{ env: { HEADGATE_ADMIN_TOKEN: 'secret' } }, 'HEADGATE_ADMIN_TOKEN'],
+    [{ podLabels: { 'app.kubernetes.io/name': 'other' } }, 'app.kubernetes.io/name'],
+    [{ admin: { port: 8030 } }, 'admin.port is taken by clients'],
+    [{ config: null }, "missing property 'config'"],
   ])('refuses values that mean nothing: %j', (values, said) => {
     expect(template(values)).toMatchObject({ status: 1, text: expect.stringContaining(said) });
   });

@@ -30,33 +30,35 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- ternary "StatefulSet" "Deployment" .Values.persistence.enabled -}}
 {{- end -}}
 
-{{- /* The port of clients: the configuration's, else what Headgate takes of its own accord. */ -}}
+{{- /* The port of clients: a variable's, else the configuration's, else what Headgate takes of its own accord. */ -}}
 {{- define "headgate.port" -}}
 {{- $server := .Values.config.server | default dict -}}
 {{- $decisionsOnly := and .Values.config.decisions (not .Values.config.flags) -}}
-{{- int ($server.port | default .Values.env.PORT | default (ternary 8080 8030 (not (empty $decisionsOnly)))) -}}
+{{- int (.Values.env.PORT | default $server.port | default (ternary 8080 8030 (not (empty $decisionsOnly)))) -}}
 {{- end -}}
 
 {{- define "headgate.scheme" -}}
-{{- ternary "HTTPS" "HTTP" (hasKey (.Values.config.server | default dict) "tls") -}}
+{{- $server := .Values.config.server | default dict -}}
+{{- $tls := ternary .Values.env.TLS_ENABLED (not (empty $server.tls)) (hasKey .Values.env "TLS_ENABLED") -}}
+{{- ternary "HTTPS" "HTTP" (has (toString $tls | lower) (list "true" "yes" "1")) -}}
 {{- end -}}
 
-{{- /* A duration such as 1m30s or 500ms in seconds, the last one begun. */ -}}
+{{- /* A duration such as 1m30s, 1.5m or 500ms in seconds, the last one begun. */ -}}
 {{- define "headgate.seconds" -}}
 {{- $units := dict "h" 3600000 "m" 60000 "s" 1000 "ms" 1 -}}
 {{- $sum := 0 -}}
-{{- range regexFindAll "[0-9]+(ms|h|m|s)" (toString .) -1 -}}
+{{- range regexFindAll "([0-9]+[.]?[0-9]*|[.][0-9]+)(ms|h|m|s)" (toString .) -1 -}}
 {{- $unit := regexFind "[a-z]+" . -}}
-{{- $sum = add $sum (mul (int (trimSuffix $unit .)) (get $units $unit)) -}}
+{{- $sum = addf $sum (mulf (float64 (trimSuffix $unit .)) (get $units $unit)) -}}
 {{- end -}}
-{{- div (add $sum 999) 1000 -}}
+{{- ceil (divf $sum 1000) -}}
 {{- end -}}
 
 {{- /* What a stop takes at most: not ready, then draining, then what closes last. */ -}}
 {{- define "headgate.stopSeconds" -}}
 {{- $server := .Values.config.server | default dict -}}
 {{- $drain := include "headgate.seconds" ($server.drainDelay | default "5s") | int -}}
-{{- $grace := include "headgate.seconds" ($server.grace | default "30s") | int -}}
+{{- $grace := include "headgate.seconds" (.Values.env.GRACEFUL_SHUTDOWN_TIMEOUT | default $server.grace | default "30s") | int -}}
 {{- add $drain $grace 10 -}}
 {{- end -}}
 

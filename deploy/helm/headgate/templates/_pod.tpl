@@ -7,7 +7,7 @@ metadata:
     {{- end }}
   annotations:
     # a change of the configuration replaces the pods one after another
-    checksum/config: {{ toYaml .Values.config | sha256sum }}
+    checksum/config: {{ list .Values.config .Values.env | toYaml | sha256sum }}
     {{- with .Values.podAnnotations }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
@@ -37,10 +37,9 @@ spec:
       imagePullPolicy: {{ .Values.image.pullPolicy }}
       args: [serve, --config, /etc/headgate/headgate.yaml, --from-env]
       env:
-        {{- range $name, $value := .Values.env }}
-        - name: {{ $name }}
-          value: {{ $value | quote }}
-        {{- end }}
+        # whatever else says so: where probes ask and the Service leads
+        - name: PORT
+          value: {{ include "headgate.port" . | quote }}
         {{- if .Values.admin.exposed }}
         - name: HEADGATE_ADMIN
           value: 0.0.0.0:{{ .Values.admin.port }}
@@ -53,29 +52,43 @@ spec:
         - name: HEADGATE_ADMIN
           value: 127.0.0.1:{{ .Values.admin.port }}
         {{- end }}
-      {{- with .Values.envFrom }}
+      {{- if or .Values.envFrom .Values.env }}
       envFrom:
+        {{- with .Values.envFrom }}
         {{- toYaml . | nindent 8 }}
+        {{- end }}
+        {{- if .Values.env }}
+        # the last goes before the others
+        - secretRef:
+            name: {{ include "headgate.name" . }}-env
+        {{- end }}
       {{- end }}
       ports:
         - name: clients
           containerPort: {{ include "headgate.port" . }}
         - name: admin
           containerPort: {{ .Values.admin.port }}
+      {{- $server := .Values.config.server | default dict }}
+      {{- $certificates := eq (dig "clientVerification" "" ($server.tls | default dict)) "require" }}
+      {{- if $certificates }}
+      # the kubelet has no certificate to show: the admin port is asked, from within
+      {{- else }}
       # the clients' port has the health pages as well: the admin port may be on loopback, or want a token
+      {{- end }}
       startupProbe:
-        {{- include "headgate.probe" (list . "/health/live") | nindent 8 }}
+        {{- include "headgate.probe" (list . $certificates "/health/live") | nindent 8 }}
         periodSeconds: 2
+        timeoutSeconds: 5
         failureThreshold: 30
       livenessProbe:
-        {{- include "headgate.probe" (list . "/health/live") | nindent 8 }}
-        periodSeconds: 10
+        {{- include "headgate.probe" (list . $certificates "/health/live") | nindent 8 }}
+        periodSeconds: {{ ternary 30 10 $certificates }}
         timeoutSeconds: 5
-        failureThreshold: 6
+        failureThreshold: {{ ternary 3 6 $certificates }}
       readinessProbe:
-        {{- include "headgate.probe" (list . "/health/ready") | nindent 8 }}
-        periodSeconds: 2
-        timeoutSeconds: 2
+        {{- include "headgate.probe" (list . $certificates "/health/ready") | nindent 8 }}
+        periodSeconds: {{ ternary 10 2 $certificates }}
+        timeoutSeconds: {{ ternary 5 2 $certificates }}
         failureThreshold: 1
       resources:
         {{- toYaml .Values.resources | nindent 8 }}
@@ -136,8 +149,13 @@ spec:
 
 {{- define "headgate.probe" -}}
 {{- $root := index . 0 -}}
+{{- if index . 1 -}}
+exec:
+  command: [node, /usr/lib/headgate/dist/cli/health.js, 'http://127.0.0.1:{{ $root.Values.admin.port }}{{ index . 2 }}']
+{{- else -}}
 httpGet:
-  path: {{ index . 1 }}
+  path: {{ index . 2 }}
   port: clients
   scheme: {{ include "headgate.scheme" $root }}
+{{- end -}}
 {{- end -}}

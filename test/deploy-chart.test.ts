@@ -231,16 +231,16 @@ describe.runIf(programsAvailable('helm', 'kubernetes-validate'))('the chart', ()
 
   it('has no variable of the values but in a Secret, which replaces the pods when it changes', () => {
     const key = 'sdk-4d5e';
-    const values = { env: { LD_ENV_production: key, N: 12_345_678 }, envFrom: [{ secretRef: { name: 'more' } }] };
+    const values = { env: { LD_ENV_production: key, COUNT: 12_345_678 }, envFrom: [{ secretRef: { name: 'more' } }] };
     const holders = partsOf(values).filter((part) => JSON.stringify(part).includes(key));
     expect(holders.map(({ kind, stringData }) => [kind, stringData])).toEqual([
-      ['Secret', { LD_ENV_production: key, N: '12345678' }],
+      ['Secret', { LD_ENV_production: key, COUNT: '12345678' }],
     ]);
     // the last of them goes before the others
     const named = [{ secretRef: { name: 'more' } }, { secretRef: { name: holders[0]?.metadata.name } }];
     expect(containerOf(values).envFrom).toEqual(named);
     expect(partOf('StatefulSet', values).spec['template']).not.toEqual(
-      partOf('StatefulSet', { ...values, env: { ...values.env, N: 1 } }).spec['template'],
+      partOf('StatefulSet', { ...values, env: { ...values.env, COUNT: 1 } }).spec['template'],
     );
   });
 

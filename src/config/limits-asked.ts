@@ -14,6 +14,8 @@ export interface LimitsAsked {
   readonly origin: Origin;
   /** `HEADGATE_LIMITS`. */
   readonly wanted: 'auto' | 'off' | undefined;
+  /** `HEADGATE_LINK`, in bytes per second; `Infinity`: it bounds nothing. */
+  readonly link: number | undefined;
   /** The `limits` section of our own file; undefined when it has none. */
   readonly own: LimitsSpec | undefined;
   /** `decisions.wait` of our own file. */
@@ -68,6 +70,16 @@ function warnOverridden(asked: LimitsAsked, mode: LimitsSpec['mode'], problems: 
  * Of the numbers our own come first, but for those that the flags vendor's variables lay over a file.
  */
 export function limitsAsked(asked: LimitsAsked, problems: Problems): LimitsSpec {
+  const spec = withoutLink(asked, problems);
+  if (asked.link === undefined) return spec;
+  if (spec.mode === 'auto') return { ...spec, linkBytesPerSecond: asked.link };
+  const instead =
+    spec.mode === 'off' ? 'limits are off' : "the vendor's names compute nothing; HEADGATE_LIMITS=auto does";
+  problems.warn('HEADGATE_LINK', `has no effect: ${instead}`);
+  return spec;
+}
+
+function withoutLink(asked: LimitsAsked, problems: Problems): LimitsSpec {
   const { origin, wanted, own, stream, relay, waitDecisionsMs } = asked;
   const none = relay.slots === 0;
   const { slots: _, ...rest } = relay;

@@ -317,6 +317,34 @@ describe('limits', () => {
     ]);
   });
 
+  // fails when the variable is not handed on, and when it counts where nothing is computed
+  it('of the link are those of HEADGATE_LINK', async () => {
+    const auto = await load(ARCHIVE, { HEADGATE_LIMITS: 'auto', HEADGATE_LINK: '100Mbit/s' });
+    expect(configOf(auto).limits).toMatchObject({ slots: 63, parked: 31, linkBytesPerSecond: 12_500_000 });
+    const own = await loadYaml(`${YAML_ARCHIVE}limits: { link: 10Gbit/s }\n`, { HEADGATE_LINK: 'off' });
+    expect(configOf(own).limits.linkBytesPerSecond).toBe(Number.POSITIVE_INFINITY);
+    const vendor = await load(ARCHIVE, { HEADGATE_LINK: '100Mbit/s' });
+    expect(vendor.problems).toContainEqual(
+      expect.objectContaining({
+        severity: 'warning',
+        where: 'HEADGATE_LINK',
+        message: expect.stringContaining('has no effect'),
+      }),
+    );
+    const off = await load(ARCHIVE, { HEADGATE_LINK: '1Gbit/s', HEADGATE_LIMITS: 'off' });
+    expect(off.problems).toContainEqual(expect.objectContaining({ message: 'has no effect: limits are off' }));
+    expect(errorsOf(await load(ARCHIVE, { HEADGATE_LINK: 'fast' }))).toEqual([
+      {
+        severity: 'error',
+        where: 'HEADGATE_LINK',
+        message: 'expected the speed of a link such as 100Mbit/s, 1Gbit/s or 50MB/s, or off, got "fast"',
+      },
+    ]);
+    expect(errorsOf(await load(ARCHIVE, { HEADGATE_LINK: '9kbit/s' }))).toMatchObject([
+      { message: 'expected at least 1Mbit/s, or off, got "9kbit/s"' },
+    ]);
+  });
+
   it('are off when HEADGATE_LIMITS says so, without a recommendation', async () => {
     const loaded = await load(`${ARCHIVE}[Concurrency]\nmaxConcurrent = 7\n`, { HEADGATE_LIMITS: 'off' });
     expect(configOf(loaded).limits).toMatchObject({ mode: 'off', enabled: false });

@@ -7,6 +7,7 @@ import { deepFreeze, draftConfig, thisMachine } from './defaults.ts';
 import { resolveLimits } from './limits.ts';
 import { limitsAsked } from './limits-asked.ts';
 import { Problems } from './problems.ts';
+import { readLink } from './scalars.ts';
 import { type Asked, NOTHING_ASKED } from './schema.ts';
 import { readServiceVariables } from './service-env.ts';
 import { adviseService, settleService } from './service-settle.ts';
@@ -160,6 +161,7 @@ class Loader {
       {
         origin: this.#draft.origin,
         wanted: this.#wantedMode(),
+        link: this.#link(),
         own: this.#asked.limits,
         waitDecisionsMs: this.#asked.waitDecisionsMs,
         stream: enabled ? this.#asked.stream : undefined,
@@ -176,6 +178,15 @@ class Loader {
     const parsed = parseWord(text, ['auto', 'off']);
     if (parsed.ok) return parsed.value;
     this.#problems.error('HEADGATE_LIMITS', `expected ${parsed.expected}, got ${JSON.stringify(text)}`);
+    return undefined;
+  }
+
+  #link(): number | undefined {
+    const text = this.#options.env?.['HEADGATE_LINK'] ?? '';
+    if (text === '') return undefined;
+    const parsed = readLink(text);
+    if (parsed.ok) return parsed.value;
+    this.#problems.error('HEADGATE_LINK', `expected ${parsed.expected}, got ${JSON.stringify(text)}`);
     return undefined;
   }
 

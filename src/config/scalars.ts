@@ -90,13 +90,20 @@ export function bytesOr<T>(word: string, instead: T, range: Range): z.ZodType<nu
   });
 }
 
-/** The speed of a link in bytes per second, or `word`, which stands for `instead`. */
-export function linkOr<T>(word: string, instead: T, range: Range): z.ZodType<number | T> {
-  return scalar<number | T>((value) => {
-    if (value === word) return { ok: true, value: instead };
-    const parsed = within(parseLink(textOf(value)), range, formatLink);
-    return parsed.ok ? parsed : { ok: false, expected: `${parsed.expected}, or ${word}` };
-  });
+/** Slower than any link that serves somebody: a slip of the finger. */
+const LINK_RANGE: Range = { min: 125_000, max: Number.MAX_SAFE_INTEGER };
+
+/** The speed of a link in bytes per second, in a file or a variable; `off` is `Infinity`. */
+export function readLink(text: string): Parsed<number> {
+  if (text === 'off') return { ok: true, value: Number.POSITIVE_INFINITY };
+  const parsed = parseLink(text);
+  const ranged = within(parsed, LINK_RANGE, formatLink);
+  return ranged.ok ? ranged : { ok: false, expected: `${parsed.ok ? ranged.expected : parsed.expected}, or off` };
+}
+
+/** See {@link readLink}. */
+export function link(): z.ZodType<number> {
+  return scalar((value) => readLink(textOf(value)));
 }
 
 /** A whole number. */

@@ -9,7 +9,7 @@ import {
   durationOr,
   integer,
   kindOf,
-  linkOr,
+  link,
   section,
   text,
   word,
@@ -40,8 +40,6 @@ import {
 const KIB = 1024;
 const MIB = 1024 * KIB;
 const GIB = 1024 * MIB;
-/** A megabit per second. */
-const LINK_MIN = 125_000;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
@@ -86,7 +84,7 @@ const limits = spread(
     parked: integer({ min: 0, max: 65_536 }).optional(),
     pinnedBytes: bytesOr('off', INFINITE, { min: MIB, max: Number.MAX_SAFE_INTEGER }).optional(),
     sendTimeout: durationOr('auto', undefined, { min: 5000, max: DAY_MS }).optional(),
-    link: linkOr('off', INFINITE, { min: LINK_MIN, max: Number.MAX_SAFE_INTEGER }).optional(),
+    link: link().optional(),
     floor: bytesOr('off', 0, { min: KIB, max: GIB }).optional(),
     slack: duration({ min: 1000, max: HOUR_MS }).optional(),
     fairness: word('tenant', 'off').optional(),

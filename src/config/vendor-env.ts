@@ -11,6 +11,7 @@ import { parseBoolean } from './values.ts';
 /** Variables of our own. */
 const OWN_VARIABLES: readonly string[] = [
   'HEADGATE_LIMITS',
+  'HEADGATE_LINK',
   'HEADGATE_LOW_WATER',
   'HEADGATE_V8_HEAP',
   ...SERVICE_VARIABLES,

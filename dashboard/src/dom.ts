@@ -7,9 +7,13 @@ export function byId<T extends HTMLElement = HTMLElement>(id: string): T {
   return found as T;
 }
 
+/** Characters that turn the writing direction of what stands after them, which may be of somebody else. */
+const TURNS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
 /** Writes a text where it differs: an element that is not touched is not laid out again. */
 export function say(element: Element, text: string): void {
-  if (element.textContent !== text) element.textContent = text;
+  const plain = text.replace(TURNS, '\ufffd');
+  if (element.textContent !== plain) element.textContent = plain;
 }
 
 /** Sets an attribute where it differs; undefined takes it away. */

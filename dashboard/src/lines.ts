@@ -116,6 +116,11 @@ export class Hour {
     if (this.#buckets.length > BUCKETS_MAX) this.#buckets.shift();
   }
 
+  /** How long a step is. */
+  get everyMs(): number {
+    return this.#everyMs;
+  }
+
   get length(): number {
     return this.#buckets.length;
   }

@@ -18,6 +18,8 @@ export interface LinkOptions {
 }
 
 const LIVE_URL = 'api/live';
+/** What a header may hold. Anything else, as quotation marks that a chat made round ones, is no token of a listener. */
+const HEADER_TEXT = /^[\x21-\x7e]+$/;
 const FIRST_RETRY_MS = 500;
 const RETRY_MS_MAX = 15_000;
 /** The server speaks each second: after this long without a word the connection is dead, whatever the browser thinks of it. */
@@ -68,8 +70,9 @@ export class Link {
   }
 
   async #run(attempt: AbortController): Promise<void> {
-    this.#expectWord(attempt);
     const token = this.#options.token();
+    if (token !== undefined && !HEADER_TEXT.test(token)) return this.#options.onStatus({ is: 'asking', wrong: true });
+    this.#expectWord(attempt);
     const response = await fetch(LIVE_URL, {
       headers: { accept: 'text/event-stream', ...(token === undefined ? {} : { authorization: `Bearer ${token}` }) },
       cache: 'no-store',
@@ -84,6 +87,9 @@ export class Link {
       return;
     }
     if (!response.ok || response.body === null) throw await refusalOf(response);
+    const type = response.headers.get('content-type') ?? 'nothing';
+    if (!type.startsWith('text/event-stream'))
+      throw new Error(`something else answers in its place: expected text/event-stream, got ${type}`);
     await this.#read(response.body, attempt);
     throw new Error('the server ended the stream');
   }
@@ -132,7 +138,8 @@ const REFUSAL_CHARACTERS_MAX = 200;
 
 async function refusalOf(response: Response): Promise<Refusal> {
   const text = await response.text();
-  const said = (text.split('\n')[0] ?? '').slice(0, REFUSAL_CHARACTERS_MAX);
+  // a page of markup is that of a proxy
+  const said = text.startsWith('<') ? '' : (text.split('\n')[0] ?? '').slice(0, REFUSAL_CHARACTERS_MAX);
   const seconds = Number(response.headers.get('retry-after') ?? 0);
   const retryAfterMs = Number.isFinite(seconds) ? Math.min(seconds, 60) * 1000 : 0;
   return new Refusal(`the server answered ${response.status}${said === '' ? '' : `: ${said}`}`, retryAfterMs);

@@ -2,31 +2,34 @@ import { refusedLately } from './budget.ts';
 import type { State } from './contract.ts';
 import { byId, say } from './dom.ts';
 import { History } from './history.ts';
+import { Kept } from './kept.ts';
 import { Link } from './link.ts';
 import { Panels } from './panels.ts';
 import { Plots } from './plots.ts';
 import { Status } from './status.ts';
 import { startTheme } from './theme.ts';
 
-const TOKEN_KEY = 'headgate-token';
 const TICK_MS = 1000;
 
+const token = new Kept('headgate-token', () => sessionStorage);
 const status = new Status();
 const history = new History();
 const panels = new Panels();
 const plots = new Plots();
 let last: State | undefined;
 
-/** Draws what came. A page that nobody sees is drawn when somebody looks. */
+/** Draws what came. A page that nobody sees is drawn when somebody looks; its title is seen all the same. */
 function draw(): void {
-  if (document.hidden || last === undefined) return;
+  if (last === undefined) return;
+  panels.writeTitle(last);
+  if (document.hidden) return;
   const recent = history.recent();
   panels.write(last, recent, refusedLately(recent, plots.refusedInMinute));
   plots.update();
 }
 
 const link = new Link({
-  token: () => sessionStorage.getItem(TOKEN_KEY) ?? undefined,
+  token: () => token.value,
   onStatus(now) {
     status.set(now);
     if (now.is === 'asking') askForToken(now.wrong);
@@ -56,7 +59,7 @@ function askForToken(isWrong: boolean): void {
 byId<HTMLFormElement>('token-form').addEventListener('submit', (event) => {
   event.preventDefault();
   const input = byId<HTMLInputElement>('token');
-  sessionStorage.setItem(TOKEN_KEY, input.value.trim());
+  token.value = input.value.trim();
   input.value = '';
   byId<HTMLDialogElement>('token-dialog').close();
   link.open();

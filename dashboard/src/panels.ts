@@ -29,6 +29,13 @@ export class Panels {
     mark(byId('main'), 'data-at', String(state.atMs));
   }
 
+  /** The title of the tab, which is all that is seen of a page in the background. */
+  writeTitle(state: State): void {
+    const { word } = verdictOf(state);
+    const title = word === 'Ready and healthy' ? 'Headgate' : `${word} – Headgate`;
+    if (document.title !== title) document.title = title;
+  }
+
   #writeLead(state: State, refusedInMinute: number): void {
     const verdict = verdictOf(state);
     const word = byId('state-word');
@@ -39,8 +46,6 @@ export class Panels {
     say(byId('summary'), summaryOf(state, refusedInMinute));
     say(byId('version'), `Version ${state.version}`);
     say(byId('since'), `up ${duration(state.atMs - state.startedAtMs)}, since ${dayTime(state.startedAtMs)}`);
-    const { word: title } = verdict;
-    document.title = title === 'Ready and healthy' ? 'Headgate' : `${title} – Headgate`;
     this.#announce(verdict);
   }
 

@@ -1,11 +1,13 @@
 import uPlot from 'uplot';
 import type { Bucket, Timeline } from './contract.ts';
 import { byId, make, mark, say } from './dom.ts';
-import { bytes, clockTime, count, NONE, rate } from './format.ts';
+import { bytes, clockTime, count, NONE, rate, wholeSeconds } from './format.ts';
 import { type Chart, CHARTS, Hour } from './lines.ts';
 
 const SYNC_KEY = 'hour';
-const HEIGHT_PX = 132;
+const HEIGHT_PX = 146;
+/** Above the plot, where the units stand. */
+const UNITS_PX = 22;
 const AXIS_PX = 48;
 const RIGHT_AXIS_PX = 64;
 const BYTES_MIN = 1024 * 1024;
@@ -32,6 +34,8 @@ export class Plots {
   #minutes = 15;
   /** Where the cursor stands; undefined: at now. */
   #at: number | undefined;
+  /** The moment that was chosen with keys, in seconds: it stays the same while the plots move on. */
+  #kept: number | undefined;
   #isStale = true;
 
   constructor() {
@@ -45,6 +49,9 @@ export class Plots {
       });
     }
     this.#root.addEventListener('keydown', (event) => this.#press(event));
+    this.#root.addEventListener('pointermove', () => {
+      this.#kept = undefined;
+    });
     new ResizeObserver(() => {
       for (const { plot, place } of this.#drawn) plot?.setSize({ width: place.clientWidth, height: HEIGHT_PX });
     }).observe(this.#root);
@@ -86,7 +93,21 @@ export class Plots {
       drawn.plot ??= this.#plot(drawn);
       drawn.plot.setData(drawn.columns as uPlot.AlignedData);
     }
+    if (this.#kept !== undefined) this.#at = this.#indexOf(this.#kept);
     this.#read();
+  }
+
+  /** Where a moment stands; undefined when it is over, or not there yet. */
+  #indexOf(seconds: number): number | undefined {
+    const at = this.#drawn[0]?.columns[0]?.indexOf(seconds) ?? -1;
+    return at < 0 ? undefined : at;
+  }
+
+  /** Puts the cursor of a plot where the moment is that was chosen with keys. */
+  #place(plot: uPlot): void {
+    if (this.#kept === undefined) return;
+    const left = this.#indexOf(this.#kept) === undefined ? -10 : plot.valToPos(this.#kept, 'x');
+    plot.setCursor({ left, top: left < 0 ? -10 : 0 }, false);
   }
 
   #plot(drawn: Drawn): uPlot {
@@ -97,10 +118,12 @@ export class Plots {
       hooks: {
         setCursor: [
           (plot) => {
+            if (this.#kept !== undefined) return;
             this.#at = plot.cursor.idx ?? undefined;
             this.#read();
           },
         ],
+        draw: [(plot) => this.#place(plot)],
       },
     };
     return new uPlot(options, drawn.columns as uPlot.AlignedData, drawn.place);
@@ -121,7 +144,11 @@ export class Plots {
     const time = at === undefined ? undefined : times[at];
     say(
       this.#moment,
-      time === undefined ? (times.length === 0 ? 'no numbers yet' : 'now') : `at ${clockTime(time * 1000)}`,
+      time === undefined
+        ? times.length === 0
+          ? 'no numbers yet'
+          : `last ${wholeSeconds(this.#hour.everyMs)}`
+        : `at ${clockTime(time * 1000)}`,
     );
     for (const { chart, columns, values } of this.#drawn) {
       for (const [line, { format }] of chart.lines.entries()) {
@@ -158,12 +185,12 @@ export class Plots {
     if (to === undefined || last < 0) return;
     event.preventDefault();
     const at = Number.isNaN(to) ? undefined : Math.min(last, Math.max(0, to));
-    for (const { plot, columns } of this.#drawn) {
-      const time = at === undefined ? undefined : columns[0]?.[at];
-      const left = time === undefined || plot === undefined ? -10 : plot.valToPos(time, 'x');
-      plot?.setCursor({ left, top: left < 0 ? -10 : 0 }, false);
-    }
+    this.#kept = at === undefined ? undefined : this.#drawn[0]?.columns[0]?.[at];
     this.#at = at;
+    for (const { plot } of this.#drawn) {
+      if (this.#kept === undefined) plot?.setCursor({ left: -10, top: -10 }, false);
+      else if (plot !== undefined) this.#place(plot);
+    }
     this.#read();
   }
 }
@@ -187,6 +214,7 @@ function makeChart(chart: Chart, root: HTMLElement): Drawn {
   });
   caption.append(legend);
   const place = make('div', 'plot');
+  place.append(make('span', 'unit', chart.unit), make('span', 'unit right', chart.unitRight));
   figure.append(caption, place);
   root.append(figure);
   return { chart, place, values, columns: [], plot: undefined };
@@ -203,7 +231,7 @@ function optionsOf(
   return {
     legend: { show: false },
     // the same room at the right of each, so that moments stand below one another
-    padding: [8, unitRight === undefined ? RIGHT_AXIS_PX : 0, 0, 0],
+    padding: [UNITS_PX, unitRight === undefined ? RIGHT_AXIS_PX : 0, 0, 0],
     cursor: { sync: { key: SYNC_KEY }, drag: { x: false, y: false }, y: false, points: { size: 6 } },
     scales: {
       x: { range: () => rangeOf() },
@@ -229,7 +257,7 @@ function optionsOf(
               scale: 'right',
               side: 1 as const,
               size: RIGHT_AXIS_PX,
-              space: 34,
+              space: 24,
               grid: { show: false },
               incrs: BYTE_STEPS,
               values: (_: uPlot, splits: number[]) => splits.map((each) => bytes(each).replace('.0 ', ' ')),

@@ -130,9 +130,9 @@ describe('decisions', () => {
   });
 
   // Fails when the number of rows has no bound.
-  it('have the source first that does not answer, and at most a hundred', () => {
+  it('have the source first that fails, and at most a hundred', () => {
     const rows = sourceRows({ ...QUIET, decisions });
-    expect(rows[0]).toMatchObject({ name: 's-77', state: 'does not answer', tone: 'bad' });
+    expect(rows[0]).toMatchObject({ name: 's-77', state: 'fails', tone: 'bad' });
     expect(rows).toHaveLength(100);
   });
 });

@@ -13,7 +13,7 @@ import {
   share,
   shortPosition,
 } from './format.ts';
-import { connectionTone, type Tone } from './verdict.ts';
+import { connectionTone, isStoreTroubled, type Tone } from './verdict.ts';
 
 /** More rows than anybody reads, few enough to be drawn each second. */
 const ENVIRONMENTS_MAX = 200;
@@ -102,7 +102,7 @@ function environmentState(environment: Environment): { state: string; tone: Tone
   const { ready, connection, dataStore } = environment;
   if (!ready) return { state: `no data, ${connection}`, tone: 'bad' };
   const tone = connectionTone(environment);
-  const store = dataStore === '' || dataStore === 'VALID' ? '' : `, store ${dataStore}`;
+  const store = isStoreTroubled(dataStore) ? `, store ${dataStore}` : '';
   return {
     state: `${tone === 'good' ? 'ready' : connection}${store}`,
     tone: tone === 'good' && store !== '' ? 'warn' : tone,
@@ -146,7 +146,7 @@ export function sourceRows({ decisions }: State): readonly SourceRow[] {
   const rows = (decisions?.sources ?? []).map(
     (source): SourceRow => ({
       name: source.name,
-      state: source.up ? 'answers' : 'does not answer',
+      state: source.up ? 'works' : source.ageMs === null ? 'no data yet' : 'fails',
       tone: source.up ? 'good' : 'bad',
       age: duration(source.ageMs),
       decisions: count(source.decisions),

@@ -12,7 +12,8 @@ export class Status {
 
   /** Numbers came. */
   heard(): void {
-    this.#lastAtMs = performance.now();
+    // not the page's own clock: that one may stand still while a machine sleeps
+    this.#lastAtMs = Date.now();
   }
 
   set(status: LinkStatus): void {
@@ -36,7 +37,7 @@ export class Status {
     // the verdict was about a moment that is over
     say(byId('state-word'), 'Not known');
     mark(byId('state-word'), 'data-tone', 'bad');
-    const age = this.#lastAtMs === undefined ? undefined : wholeSeconds(performance.now() - this.#lastAtMs);
+    const age = this.#lastAtMs === undefined ? undefined : wholeSeconds(Date.now() - this.#lastAtMs);
     say(
       byId('lost-what'),
       age === undefined ? 'Headgate cannot be asked.' : `The connection is lost. What is shown is ${age} old.`,

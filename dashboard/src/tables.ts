@@ -87,9 +87,23 @@ const cellOf = (cells: readonly HTMLElement[], at: number): HTMLElement => {
   return cell;
 };
 
+/** A name that somebody else gave: of any length, in any script. */
+function makeName(cell: HTMLElement): HTMLElement {
+  const name = make('span', 'long');
+  name.dir = 'auto';
+  cell.append(name);
+  return name;
+}
+
+function writeName(element: HTMLElement, name: string): void {
+  say(element, name);
+  mark(element, 'title', name);
+}
+
 function makeDelivery(): Row<DeliveryRow> {
   const { element, cells } = makeRow(['To', 'Address', 'Progress', 'Rate#', 'Age#', 'Slot']);
   const [name, route] = [make('span', 'name'), make('span', 'sub')];
+  name.dir = 'auto';
   cellOf(cells, 0).append(name, route);
   const [text, meter, bar] = [make('span', 'progress-text'), make('span', 'meter'), make('span', 'bar')];
   meter.append(bar);
@@ -101,6 +115,7 @@ function makeDelivery(): Row<DeliveryRow> {
     element,
     write(row) {
       say(name, row.name);
+      mark(name, 'title', row.name);
       say(route, row.route);
       say(cellOf(cells, 1), row.address);
       say(text, row.progress);
@@ -116,6 +131,7 @@ function makeDelivery(): Row<DeliveryRow> {
 
 function makeEnvironment(): Row<EnvironmentRow> {
   const { element, cells } = makeRow(['Name', 'State', 'Position', 'Age#', 'Items#', 'Size#', 'Streams#', 'Behind']);
+  const name = makeName(cellOf(cells, 0));
   const state = make('span', 'badge');
   cellOf(cells, 1).append(state);
   const position = make('button', 'position');
@@ -142,7 +158,7 @@ function makeEnvironment(): Row<EnvironmentRow> {
     write(row) {
       if (shown?.name !== row.name) isFull = false;
       shown = row;
-      say(cellOf(cells, 0), row.name);
+      writeName(name, row.name);
       say(state, row.state);
       mark(state, 'data-tone', row.tone);
       writePosition();
@@ -155,13 +171,14 @@ function makeEnvironment(): Row<EnvironmentRow> {
 }
 
 function makeSource(): Row<SourceRow> {
-  const { element, cells } = makeRow(['Source', 'State', 'Answered#', 'Decisions#']);
+  const { element, cells } = makeRow(['Source', 'State', 'Last good#', 'Decisions#']);
+  const name = makeName(cellOf(cells, 0));
   const state = make('span', 'badge');
   cellOf(cells, 1).append(state);
   return {
     element,
     write(row) {
-      say(cellOf(cells, 0), row.name);
+      writeName(name, row.name);
       say(state, row.state);
       mark(state, 'data-tone', row.tone);
       say(cellOf(cells, 2), row.age);

@@ -1,6 +1,7 @@
 import { mark, say } from './dom.ts';
+import { Kept } from './kept.ts';
 
-const KEY = 'headgate-colours';
+const kept = new Kept('headgate-colours', () => localStorage);
 const CHOICES = ['auto', 'light', 'dark'] as const;
 type Choice = (typeof CHOICES)[number];
 const NAMES: Readonly<Record<Choice, readonly [string, string]>> = {
@@ -11,7 +12,7 @@ const NAMES: Readonly<Record<Choice, readonly [string, string]>> = {
 
 /** The colours of the page: the system's, unless the reader chose others, which this browser then remembers. */
 export function startTheme(button: HTMLElement, onChange: () => void): void {
-  let choice = CHOICES.find((each) => each === localStorage.getItem(KEY)) ?? 'auto';
+  let choice = CHOICES.find((each) => each === kept.value) ?? 'auto';
   const apply = (): void => {
     const [name, label] = NAMES[choice];
     mark(document.documentElement, 'data-theme', choice === 'auto' ? undefined : choice);
@@ -22,7 +23,7 @@ export function startTheme(button: HTMLElement, onChange: () => void): void {
   };
   button.addEventListener('click', () => {
     choice = CHOICES[(CHOICES.indexOf(choice) + 1) % CHOICES.length] ?? 'auto';
-    localStorage.setItem(KEY, choice);
+    kept.value = choice;
     apply();
   });
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', onChange);

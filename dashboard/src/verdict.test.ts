@@ -29,10 +29,41 @@ describe('the verdict', () => {
     expect(verdictOf(state)).toEqual({
       word: 'Not ready',
       tone: 'bad',
-      reasons: ['Shop has no data yet', 'the source of Test is INTERRUPTED', 'the source lapi does not answer'],
+      reasons: [
+        'Shop has no data yet',
+        'the source of Test is INTERRUPTED',
+        'the source lapi fails: the last good decisions are served',
+      ],
     });
     expect(verdictOf({ ...state, ready: true })).toMatchObject({ word: 'Ready, not healthy', tone: 'warn' });
-    expect(verdictOf({ ...QUIET, healthy: false })).toMatchObject({ word: 'Ready, not healthy', tone: 'warn' });
+    expect(verdictOf({ ...QUIET, healthy: false })).toEqual({
+      word: 'Ready, not healthy',
+      tone: 'warn',
+      reasons: ['/status says of which part'],
+    });
+  });
+
+  // Fails when the store of an environment is looked at in its row alone: a green word would stand above an amber row.
+  it('is not good while a store is not', () => {
+    const environments = [
+      environment('Shop', { dataStore: 'INTERRUPTED' }),
+      environment('No store', { dataStore: '' }),
+    ];
+    expect(verdictOf({ ...QUIET, environments })).toMatchObject({
+      word: 'Ready, not healthy',
+      reasons: ['the store of Shop is INTERRUPTED'],
+    });
+  });
+
+  it('tells a source that fails from one that has yet to answer', () => {
+    const { sources, ...rest } = decisionsOf(['lapi', false])!;
+    const state = { ...QUIET, decisions: { ...rest, sources: sources.map((each) => ({ ...each, ageMs: null })) } };
+    expect(verdictOf(state).reasons).toEqual(['the source lapi has no data yet']);
+  });
+
+  it('keeps the end of a sentence about a name that is too long for one', () => {
+    const { reasons } = verdictOf({ ...QUIET, environments: [environment('n'.repeat(300), { ready: false })] });
+    expect(reasons).toEqual([`${'n'.repeat(60)}… has no data yet`]);
   });
 
   it('puts a stop before everything else', () => {

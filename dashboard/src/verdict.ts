@@ -12,27 +12,49 @@ export interface Verdict {
 }
 
 const REASONS_MAX = 4;
+const NAME_CHARACTERS = 60;
 
 /** Whether the process is well. */
 export function verdictOf(state: State): Verdict {
   const reasons = reasonsOf(state);
   if (state.stopping) return { word: 'Stopping', tone: 'warn', reasons: ['nobody new is admitted', ...reasons] };
   if (!state.ready) return { word: 'Not ready', tone: 'bad', reasons };
-  if (!state.healthy || reasons.length > 0) return { word: 'Ready, not healthy', tone: 'warn', reasons };
+  if (!state.healthy || reasons.length > 0) {
+    const why = reasons.length > 0 ? reasons : ['/status says of which part'];
+    return { word: 'Ready, not healthy', tone: 'warn', reasons: why };
+  }
   return { word: 'Ready and healthy', tone: 'good', reasons };
 }
 
 function reasonsOf({ environments, decisions }: State): readonly string[] {
   const down = (decisions?.sources ?? []).filter(({ up }) => !up);
+  const served = environments.filter(({ ready }) => ready);
   const reasons = [
-    ...environments.filter(({ ready }) => !ready).map(({ name }) => `${name} has no data yet`),
-    ...environments
-      .filter((environment) => environment.ready && connectionTone(environment) !== 'good')
-      .map(({ name, connection }) => `the source of ${name} is ${connection}`),
-    ...down.map(({ name }) => `the source ${name} does not answer`),
+    ...environments.filter(({ ready }) => !ready).map(({ name }) => `${short(name)} has no data yet`),
+    ...served
+      .filter((environment) => connectionTone(environment) !== 'good')
+      .map(({ name, connection }) => `the source of ${short(name)} is ${connection}`),
+    ...served
+      .filter(({ dataStore }) => isStoreTroubled(dataStore))
+      .map(({ name, dataStore }) => `the store of ${short(name)} is ${dataStore}`),
+    ...down.map(({ name, ageMs }) =>
+      ageMs === null
+        ? `the source ${short(name)} has no data yet`
+        : `the source ${short(name)} fails: the last good decisions are served`,
+    ),
   ];
   const more = reasons.length - REASONS_MAX;
   return more > 0 ? [...reasons.slice(0, REASONS_MAX), `and ${count(more)} more`] : reasons;
+}
+
+/** A name within a sentence. */
+function short(name: string): string {
+  return name.length <= NAME_CHARACTERS ? name : `${name.slice(0, NAME_CHARACTERS)}…`;
+}
+
+/** Whether a store is not as it should be; of an environment without one nothing is said. */
+export function isStoreTroubled(dataStore: string): boolean {
+  return dataStore !== '' && dataStore !== 'VALID';
 }
 
 /** How the connection of an environment to its source is to be looked at. */

@@ -157,7 +157,7 @@ describe.runIf(browserAvailable())('the page during a herd', { timeout: TEST_MS_
       { Name: 'Shop production', State: 'ready', Items: '4,000', Streams: '0', Behind: 'no clients' },
       { Name: 'Shop staging', State: 'ready', Items: '1', Streams: '0', Behind: 'no clients' },
     ]);
-    expect(reading.sources).toMatchObject([{ Source: 'drop-list', State: 'answers', Decisions: '5,000' }]);
+    expect(reading.sources).toMatchObject([{ Source: 'drop-list', State: 'works', Decisions: '5,000' }]);
     expect(reading.figures['decisions-bouncers']).toEqual(['1', 'all current']);
     expect(await page.locator('#deliveries-empty').isVisible()).toBe(true);
     expect(await page.locator('#trouble-empty').isVisible()).toBe(true);
@@ -296,7 +296,7 @@ describe.runIf(browserAvailable())('the page during a herd', { timeout: TEST_MS_
       /^at \d\d:\d\d:\d\d: held \d+, waiting \d+, parked \d+/,
     );
     await page.locator('#charts').press('Escape');
-    await untilInPage(page, "document.querySelector('#moment').textContent === 'now'");
+    await untilInPage(page, "document.querySelector('#moment').textContent === 'last 2 s'");
   });
 
   it('says aloud that the connection is lost, how old its numbers are, and that a stop is under way before', async () => {

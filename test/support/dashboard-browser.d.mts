@@ -31,6 +31,8 @@ export interface Page {
   on(event: 'pageerror', listener: (error: Error) => void): void;
   goto(url: string): Promise<unknown>;
   reload(): Promise<unknown>;
+  /** A script that runs before those of the page. */
+  addInitScript(script: string): Promise<void>;
   /** An expression, evaluated in the page. */
   evaluate<T>(expression: string): Promise<T>;
   locator(selector: string): Locator;

@@ -27,6 +27,8 @@ export class DashboardStandIn {
   timeline: Timeline = timelineOf([]);
   /** Whether as many watch as may. */
   isFull = false;
+  /** What answers in place of the API, as a proxy does. */
+  instead: { readonly status: number; readonly type: string; readonly body: string } | undefined;
   /** Requests for the API that came, with the token that they showed. */
   readonly asked: { readonly path: string; readonly authorization: string | undefined }[] = [];
 
@@ -71,6 +73,11 @@ export class DashboardStandIn {
     this.asked.push({ path, authorization });
     if (this.token !== undefined && authorization !== `Bearer ${this.token}`) {
       response.writeHead(401, { 'www-authenticate': 'Bearer' }).end('a bearer token is wanted\n');
+      return;
+    }
+    if (this.instead !== undefined) {
+      const { status, type, body } = this.instead;
+      response.writeHead(status, { 'content-type': type }).end(body);
       return;
     }
     if (this.isFull) {

@@ -185,6 +185,25 @@ describe('a state', () => {
     expect(JSON.stringify(state)).not.toContain('env-1');
   });
 
+  // Fails when a line is looked through for each state anew.
+  it('hides what is in a line once, and keeps it hidden for as long as it is shown', () => {
+    const asked: string[] = [];
+    let lines = [TROUBLE, { ...TROUBLE, text: 'lost by sdk-1234567890' }];
+    let isKnown = true;
+    const hide = (text: string): string => (asked.push(text), isKnown ? text.replace('sdk-1234567890', '...') : text);
+    const reader = readerOf({ trouble: () => lines, hide });
+    const first = reader.read().trouble;
+    isKnown = false;
+    expect(reader.read().trouble).toEqual(first);
+    expect(asked).toHaveLength(2);
+    lines = lines.slice(1);
+    expect(reader.read().trouble).toEqual(first.slice(1));
+    // what has left the lines is not remembered
+    lines = [TROUBLE];
+    reader.read();
+    expect(asked).toHaveLength(3);
+  });
+
   it('shows 200 environments, and says how many there are', () => {
     const environments = Array.from({ length: 250 }, () => ENVIRONMENT);
     const state = readerOf({ figures: () => figures({ environments }) }).read();

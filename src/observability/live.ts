@@ -47,6 +47,8 @@ export class StateReader {
   readonly #loopTimes: NonNullable<StateParts['loopTimes']>;
   #loop: ReturnType<NonNullable<StateParts['loopTimes']>>;
   #utilization = 0;
+  /** The lines of the last state, as they were shown: what a line hides stays hidden when the environment has gone. */
+  #hidden: ReadonlyMap<string, string> = new Map();
 
   constructor(parts: StateParts) {
     this.#parts = parts;
@@ -121,9 +123,13 @@ export class StateReader {
 
   #trouble(): StateTrouble[] {
     const { trouble, tenantOf, hide } = this.#parts;
-    return trouble().map(({ atMs, level, text, subject, count }) => {
+    const lines = trouble();
+    // every key there is, is looked for in each: done once, and not each second
+    this.#hidden = new Map(lines.map(({ text }) => [text, this.#hidden.get(text) ?? hide(text)]));
+    return lines.map(({ atMs, level, text, subject, count }) => {
       const name = subject?.kind === 'environment' ? tenantOf(subject.name) : subject?.name;
-      return { atMs, level, text: hide(text) + (name === undefined ? '' : ` (${name})`), count };
+      const shown = this.#hidden.get(text) ?? '';
+      return { atMs, level, text: shown + (name === undefined ? '' : ` (${name})`), count };
     });
   }
 }

@@ -30,6 +30,8 @@ export class FlagsService implements Service {
   readonly #listed: ListedEnvironments | undefined;
   readonly #evaluations: Evaluations;
   readonly #events: EventForwarder | undefined;
+  /** What environments were called when it was last asked: asked for one by one it would cost the square of their number. */
+  #labels: ReadonlyMap<string, string> = new Map();
   /** What has to tell its environments before the list of all is known. */
   readonly #untold: Set<'files' | 'list'>;
 
@@ -119,6 +121,7 @@ export class FlagsService implements Service {
     const { failing } = this.#keeping;
     const environments = this.#front.environments();
     const labels = labelsOf(environments.map(({ info }) => info));
+    this.#labels = labels;
     const evaluations = this.#evaluations.stats();
     const events = this.#events && eventFigures(this.#events.stats(), environments, labels);
     return {
@@ -131,7 +134,9 @@ export class FlagsService implements Service {
   }
 
   tenantOf(name: string): string | undefined {
-    return labelsOf(this.#front.environments().map(({ info }) => info)).get(name);
+    // one that has come since
+    if (!this.#labels.has(name)) this.#labels = labelsOf(this.#front.environments().map(({ info }) => info));
+    return this.#labels.get(name);
   }
 
   hide(text: string): string {

@@ -166,7 +166,7 @@ describe('whoever watches', () => {
     clock.advance(1000);
     live.close();
     expect([reading.ends, reading.kills]).toEqual([1, 0]);
-    expect(ask('/api/live').answer?.status).toBe(503);
+    expect(ask('/api/live').answer).toMatchObject({ status: 503, body: 'a stop is under way\n' });
     clock.advance(500);
     expect([stalled.kills, live.viewers, clock.armed]).toEqual([1, 0, 0]);
   });

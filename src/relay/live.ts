@@ -89,7 +89,8 @@ export class Live {
         'content-type': 'text/plain; charset=utf-8',
         'retry-after': `${RETRY_AFTER_SECONDS}`,
       };
-      exchange.reply(503, headers, `at most ${VIEWERS_MAX} may watch at once\n`);
+      const cause = this.#isClosed ? 'a stop is under way' : `at most ${VIEWERS_MAX} may watch at once`;
+      exchange.reply(503, headers, `${cause}\n`);
       return;
     }
     const { state, timeline } = this.#parts;

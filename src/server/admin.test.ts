@@ -32,6 +32,7 @@ describe('the admin listener', () => {
   it('answers whoever shows the token, and nobody else', async () => {
     await start({ token: 's3cret' });
     expect(await ask('/metrics', { authorization: 'Bearer s3cret' })).toBe(200);
+    expect(await ask('/metrics', { authorization: 'bearer s3cret' })).toBe(200);
     for (const authorization of ['Bearer s3cre', 'Bearer s3cret ', 's3cret', 'Bearer ', 'Basic s3cret']) {
       expect(await ask('/metrics', { authorization: `${authorization}x` })).toBe(401);
     }

@@ -91,10 +91,10 @@ export async function openAdmin(options: AdminOptions, routes: readonly Route[])
 /** Whether a request may be answered; if not, it was told why. */
 function guardOf({ host, token }: AdminOptions): (exchange: Exchange) => boolean {
   if (token !== undefined) {
-    const wanted = digestOf(`Bearer ${token}`);
+    const wanted = digestOf(`bearer ${token}`);
     return (exchange) => {
       // digests have one length: the comparison tells nothing about the token
-      if (timingSafeEqual(digestOf(exchange.header('authorization') ?? ''), wanted)) return true;
+      if (timingSafeEqual(digestOf(credentialsOf(exchange)), wanted)) return true;
       exchange.reply(401, { ...TEXT, 'www-authenticate': 'Bearer' }, 'a bearer token is wanted\n');
       return false;
     };
@@ -114,6 +114,11 @@ function guardOf({ host, token }: AdminOptions): (exchange: Exchange) => boolean
     exchange.reply(403, TEXT, 'this listener answers to the names of loopback only\n');
     return false;
   };
+}
+
+/** What was shown. The name of a scheme is the same in any case (RFC 9110, section 11.1). */
+function credentialsOf(exchange: Exchange): string {
+  return (exchange.header('authorization') ?? '').replace(/^bearer /i, 'bearer ');
 }
 
 function digestOf(text: string): Buffer {

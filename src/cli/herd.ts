@@ -47,19 +47,23 @@ export interface HerdArguments {
 type Environment = Readonly<Record<string, string | undefined>>;
 
 const USAGE_CODE = 2;
+const UNWRITTEN_CODE = 3;
 const INTERRUPTED_CODE = 130;
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 
 /**
  * `headgate herd`: a herd of clients at a server, and what became of them. Answers the exit code: 0 when every steady client had
- * its full copy within the deadline, 1 when not, 2 when it was told what cannot be done.
+ * its full copy within the deadline, 1 when not, 2 when it was told what cannot be done, 3 when a report could not be written.
  */
 export async function herd(url: string, given: HerdArguments): Promise<number> {
   try {
     const options = readArguments(url, given, process.env);
     for (const path of filesOf(given)) await checkFile(path);
+    // who reads the output or the progress may go away, such as head: what became of the herd is known all the same
+    for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);
     const report = await runUntilTold(options, given.quiet === true);
-    await writeReports(report, given);
+    const isWritten = await writeReports(report, given);
+    if (!isWritten) return UNWRITTEN_CODE;
     return report.ok ? 0 : 1;
   } catch (error) {
     if (!(error instanceof HeadgateError)) throw error;
@@ -89,12 +93,24 @@ async function runUntilTold(options: HerdOptions, isQuiet: boolean): Promise<Her
   }
 }
 
-async function writeReports(report: HerdReport, { json, html }: HerdArguments): Promise<void> {
+/** Answers whether every file could be written: one that could not does not keep the others from it. */
+async function writeReports(report: HerdReport, { json, html }: HerdArguments): Promise<boolean> {
   const text = `${JSON.stringify(report, undefined, 2)}\n`;
   if (json === '-') process.stdout.write(text);
   else process.stdout.write(reportText(report));
-  if (json !== undefined && json !== '-') await writeFile(json, text);
-  if (html !== undefined) await writeFile(html, reportPage(report));
+  const isJson = json === undefined || json === '-' || (await writeReport(json, text));
+  const isHtml = html === undefined || (await writeReport(html, reportPage(report)));
+  return isJson && isHtml;
+}
+
+async function writeReport(path: string, text: string): Promise<boolean> {
+  try {
+    await writeFile(path, text);
+    return true;
+  } catch (error) {
+    process.stderr.write(`Cannot write a report: ${messageOf(error)}, got ${path}\n`);
+    return false;
+  }
 }
 
 function filesOf({ json, html }: HerdArguments): readonly string[] {

@@ -1,7 +1,7 @@
 import type { Clock, Timer } from '../kernel/index.ts';
 import { type Content, type Copy, contentOf } from './content.ts';
 import { type Held, type Plan, requestOf } from './plan.ts';
-import { type Head, ResponseReader } from './response-reader.ts';
+import { type Head, ResponseReader, type ResponseSink } from './response-reader.ts';
 import { type Failure, Retries } from './retries.ts';
 import type { Ending, Tally } from './tally.ts';
 import type { Target } from './target.ts';
@@ -94,11 +94,9 @@ export class Client {
   }
 
   arrive(): void {
-    this.#timer = this.#world.clock.after(this.plan.arrivalMs, () => {
-      this.arrivedMs = this.#world.clock.now();
-      this.#world.tally.arrived(this.arrivedMs);
-      this.#ask();
-    });
+    this.arrivedMs = this.#world.clock.now();
+    this.#world.tally.arrived(this.arrivedMs);
+    this.#ask();
   }
 
   /** Looks at what time does: readers that are not steady, and the patience of the SDK. */
@@ -121,7 +119,11 @@ export class Client {
   /** Takes its connection away, as a load balancer that restarts does. */
   lose(): void {
     const attempt = this.#attempt;
-    if (attempt === undefined) return;
+    if (attempt === undefined) {
+      // between two polls: the next one makes a new connection
+      this.#close();
+      return;
+    }
     if (this.plan.profile.isStream && attempt.wholeMs !== undefined) this.lostMs = this.#world.clock.now();
     this.#comeBack(healthOf(attempt, this.#world.clock.now()));
   }
@@ -176,7 +178,7 @@ export class Client {
 
   #readerOf(attempt: Attempt): ResponseReader {
     const isCurrent = (): boolean => attempt === this.#attempt;
-    return new ResponseReader({
+    const sink: ResponseSink = {
       onHead: (head) => {
         if (isCurrent()) this.#began(attempt, head);
       },
@@ -190,7 +192,13 @@ export class Client {
       onBroken: (what) => {
         if (isCurrent()) this.#failed('broken', what);
       },
-    });
+    };
+    return new ResponseReader(sink, (text) => this.#hide(text));
+  }
+
+  /** A server may send back the key that it was sent: no report has it. */
+  #hide(text: string): string {
+    return text.replaceAll(this.plan.key, '(key)');
   }
 
   #take(piece: Buffer): void {
@@ -210,9 +218,12 @@ export class Client {
     attempt.head = head;
     if (head.status === 200) {
       if (this.wholeMs === undefined) this.firstByteMs = clock.now();
-      attempt.content = contentOf(profile.kind, isGzip(head), this.#contentSink(attempt), this.#held.hasCopy);
+      const { hasCopy, startsUp } = this.#held;
+      const mayCatchUp = profile.kind === 'bouncer' ? !startsUp : hasCopy;
+      attempt.content = contentOf(profile.kind, isGzip(head), this.#contentSink(attempt), mayCatchUp);
     } else if (head.status !== 304) {
-      tally.refusedWith(head.status, head.headers.get('retry-after'), clock.now());
+      const retryAfter = head.headers.get('retry-after');
+      tally.refusedWith(head.status, retryAfter === undefined ? undefined : this.#hide(retryAfter), clock.now());
       if (profile.forgetsTag !== 'never' && !this.#keepsTagAnyway) this.#held.tag = undefined;
     }
   }

@@ -25,6 +25,9 @@ const INFLATE_BYTES_MAX = 256 * 1024;
 const INFLATED_PIECE_BYTES = 64 * 1024;
 /** The position stands at the end of a poll's body. */
 const TAIL_BYTES = 1024;
+/** Two lists with nothing in them, or null in place of them, in either order. */
+const NOTHING_NEW = /^\s*\{(?:\s*"(?:new|deleted)"\s*:\s*(?:\[\s*\]|null)\s*,?){2}\s*\}\s*$/;
+const NOTHING_NEW_BYTES_MAX = 256;
 
 /** Looks at the body of an answer as its protocol needs, and holds none of it. */
 export interface Content {
@@ -37,16 +40,17 @@ export interface Content {
   readonly retryMs: number | undefined;
 }
 
-/** What looks at an answer of this kind; `hasCopy`: what comes may be a catch-up. */
-export function contentOf(kind: HerdKind, isGzip: boolean, sink: ContentSink, hasCopy: boolean): Content {
-  const inner = innerOf(kind, sink, hasCopy);
+/** What looks at an answer of this kind; `mayCatchUp`: what comes may be what changed since the last one. */
+export function contentOf(kind: HerdKind, isGzip: boolean, sink: ContentSink, mayCatchUp: boolean): Content {
+  const inner = innerOf(kind, sink, mayCatchUp);
   // who only counts bytes and waits for the end has nothing to look for in them
   return isGzip && !(inner instanceof Counted) ? new Inflated(inner, sink) : inner;
 }
 
-function innerOf(kind: HerdKind, sink: ContentSink, hasCopy: boolean): Content {
-  if (kind === 'fdv1') return new Fdv1Stream(sink, hasCopy);
+function innerOf(kind: HerdKind, sink: ContentSink, mayCatchUp: boolean): Content {
+  if (kind === 'fdv1') return new Fdv1Stream(sink, mayCatchUp);
   if (kind === 'fdv2') return new Fdv2Stream(sink);
+  if (kind === 'bouncer' && mayCatchUp) return new Delta(sink);
   return kind === 'fdv2-poll' ? new Fdv2Poll(sink) : new Counted(sink);
 }
 
@@ -64,6 +68,29 @@ class Counted implements Content {
 
   ended(): void {
     this.#sink.onWhole('full');
+  }
+
+  drop(): void {}
+}
+
+/** What a bouncer is told after its first copy: what changed, which may be nothing. */
+class Delta implements Content {
+  readonly #sink: ContentSink;
+  readonly lastEventId = undefined;
+  readonly retryMs = undefined;
+  #first = '';
+
+  constructor(sink: ContentSink) {
+    this.#sink = sink;
+  }
+
+  feed(piece: Buffer): void {
+    if (this.#first.length <= NOTHING_NEW_BYTES_MAX) this.#first += piece.toString('latin1', 0, TAIL_BYTES);
+  }
+
+  ended(): void {
+    const isNothing = this.#first.length <= NOTHING_NEW_BYTES_MAX && NOTHING_NEW.test(this.#first);
+    this.#sink.onWhole(isNothing ? 'current' : 'changes');
   }
 
   drop(): void {}
@@ -184,12 +211,18 @@ class Inflated implements Content {
   readonly #inner: Content;
   readonly #gunzip: Gunzip;
   #isTooMuch = false;
+  #isInflated = false;
+  #hasEnded = false;
 
   constructor(inner: Content, sink: ContentSink) {
     this.#inner = inner;
     this.#gunzip = createGunzip({ chunkSize: INFLATED_PIECE_BYTES });
     this.#gunzip.on('data', (piece: Buffer) => inner.feed(piece));
-    this.#gunzip.on('end', () => inner.ended());
+    this.#gunzip.on('end', () => {
+      this.#isInflated = true;
+      // what is compressed may end before the answer does: then that is not whole yet
+      if (this.#hasEnded) inner.ended();
+    });
     this.#gunzip.on('error', (error) => sink.onBroken(`gzip: ${error.message}`));
     this.#gunzip.on('drain', () => {
       if (!this.#isTooMuch) return;
@@ -210,6 +243,7 @@ class Inflated implements Content {
   }
 
   feed(piece: Buffer): void {
+    if (this.#isInflated) return;
     // copied: it is inflated after this call, in another thread
     this.#gunzip.write(Buffer.from(piece));
     if (this.#isTooMuch || this.#gunzip.writableLength <= INFLATE_BYTES_MAX) return;
@@ -218,7 +252,9 @@ class Inflated implements Content {
   }
 
   ended(): void {
-    this.#gunzip.end();
+    this.#hasEnded = true;
+    if (this.#isInflated) this.#inner.ended();
+    else this.#gunzip.end();
   }
 
   drop(): void {

@@ -1,5 +1,5 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { type Clock, systemClock } from '../kernel/index.ts';
+import { type Clock, systemClock, type Timer } from '../kernel/index.ts';
 import { arrivalsOf, mixOf, rolesOf, seededRandom } from './arrivals.ts';
 import { Client, type World } from './client.ts';
 import { checkFiles } from './machine.ts';
@@ -8,6 +8,7 @@ import { addressOf, type Plan } from './plan.ts';
 import { profileOf } from './profiles.ts';
 import { type HerdEnd, type HerdReport, machineOf, reportOf, type ToolReport } from './report.ts';
 import { ServerWatch } from './server-watch.ts';
+import { spreadOf } from './spread.ts';
 import { Tally } from './tally.ts';
 import { findTarget, type Target } from './target.ts';
 import { HERD_SDKS } from './words.ts';
@@ -21,6 +22,8 @@ export interface HerdProgress {
   readonly steady: number;
   readonly served: number;
   readonly connected: number;
+  /** Streams that lost their connection at the drop and are up to date again. */
+  readonly back: number;
   readonly refused: number;
   readonly failed: number;
   readonly bytes: number;
@@ -32,7 +35,7 @@ export interface HerdRun {
   readonly version: string;
   /** Ends it early; the report says so. */
   readonly signal?: AbortSignal;
-  /** Called four times a second, and once at the end. */
+  /** Called about three times a second, and once at the end. */
   readonly onProgress?: (progress: HerdProgress) => void;
   /** The names' addresses; the system's own when left out. */
   readonly resolve?: (name: string) => Promise<readonly string[]>;
@@ -43,12 +46,22 @@ export interface HerdRun {
 const TICK_MS = 100;
 const PROGRESS_TICKS = 3;
 const LOOK_TICKS = 10;
+/** So many come before others are read: the first bytes of some are not to wait for the connections of all. */
+const ARRIVALS_MAX = 250;
 /** How long the server has after the herd left to notice it, for its counters. */
 const SETTLE_MS_MAX = 3000;
 const SETTLE_LOOK_MS = 100;
 /** Beyond these the tool's own delay shows in the times it measures. */
 const BUSY_DELAY_MS = 100;
 const BUSY_CPU_SHARE = 0.9;
+/** One delay alone does, when it is this much of what a client waits for its copy. */
+const BUSY_DELAY_SHARE = 0.2;
+/** How often the event loop is looked at; the histogram has it in each of its values. */
+const DELAY_LOOK_MS = 10;
+/** No server says these: this machine has no port or no file left. */
+const OWN_FAILURES: ReadonlySet<string> = new Set(
+  ['EADDRNOTAVAIL', 'EMFILE', 'ENFILE'].map((code) => `unreachable: ${code}`),
+);
 
 /**
  * Sends a herd of clients to a server and says what became of them.
@@ -129,13 +142,16 @@ class Herd {
   readonly #tally: Tally;
   readonly #clients: readonly Client[];
   readonly #steady: number;
-  readonly #delay = monitorEventLoopDelay({ resolution: 10 });
+  readonly #delay = monitorEventLoopDelay({ resolution: DELAY_LOOK_MS });
   readonly #cpu = process.cpuUsage();
   /** Steady clients that are served, or will never be. */
   readonly #settled = new Set<Client>();
   #rssBytesMax = 0;
   #ticks = 0;
   #hasDropped = false;
+  /** How many have come, and what the next one waits for. */
+  #come = 0;
+  #coming: Timer | undefined;
 
   constructor(options: HerdOptions, run: HerdRun, target: Target, watch: ServerWatch | undefined) {
     this.#options = options;
@@ -153,12 +169,14 @@ class Herd {
   async run(): Promise<HerdReport> {
     const startedAt = new Date();
     this.#delay.enable();
-    for (const client of this.#clients) client.arrive();
+    this.#letCome();
     const ended = await this.#until();
     const tookMs = this.#clock.now() - this.#beganMs;
     this.#tell();
     // what is open now is counted as open: only then it is closed
     await this.#watch?.look();
+    this.#come = this.#clients.length;
+    this.#coming?.cancel();
     for (const client of this.#clients) client.stop();
     this.#delay.disable();
     const tool = this.#toolReport(tookMs);
@@ -194,6 +212,23 @@ class Herd {
         if (client.plan.role === 'steady') this.#settled.add(client);
       },
     };
+  }
+
+  /** Lets those come whose time it is; nobody after it was interrupted. */
+  #letCome(): void {
+    const sinceMs = this.#clock.now() - this.#beganMs;
+    for (let left = ARRIVALS_MAX; left > 0; left--) {
+      const client = this.#clients[this.#come];
+      if (client === undefined || this.#run.signal?.aborted === true) return;
+      const waitMs = client.plan.arrivalMs - sinceMs;
+      if (waitMs > 0) {
+        this.#coming = this.#clock.after(waitMs, () => this.#letCome());
+        return;
+      }
+      this.#come++;
+      client.arrive();
+    }
+    setImmediate(() => this.#letCome());
   }
 
   /** Waits until it is over, and says why. */
@@ -232,15 +267,11 @@ class Herd {
     if (this.#run.signal?.aborted === true) return 'interrupted';
     if (bytesMax !== undefined && this.#tally.bytes >= bytesMax) return 'bytes';
     if (durationMs !== undefined) return tookMs >= durationMs ? 'duration' : undefined;
-    if (this.#steady > 0 && this.#settled.size === this.#steady && this.#haveAllArrived) {
+    if (this.#steady > 0 && this.#settled.size === this.#steady && this.#come === this.#clients.length) {
       return this.#served === this.#steady ? 'served' : 'settled';
     }
     // the last one arrives this late, and has its deadline from then on
     return tookMs >= arriveMs + deadlineMs ? 'deadline' : undefined;
-  }
-
-  get #haveAllArrived(): boolean {
-    return this.#clock.now() - this.#beganMs >= this.#options.arriveMs;
   }
 
   get #served(): number {
@@ -261,20 +292,33 @@ class Herd {
       steady: this.#steady,
       served: this.#served,
       connected: count(({ isConnected }) => isConnected),
+      back: count(({ backMs }) => backMs !== undefined),
       refused: this.#tally.refused.total,
       failed: cut + unanswered + timeout + unreachable + broken,
       bytes: this.#tally.bytes,
     });
   }
 
+  /** How long it took half of those that are served; infinite when nobody is. */
+  get #typicalMs(): number {
+    const times = [...this.#settled].flatMap(({ wholeMs, arrivedMs }) =>
+      wholeMs === undefined || arrivedMs === undefined ? [] : [wholeMs - arrivedMs],
+    );
+    return spreadOf(times)?.p50 ?? Number.POSITIVE_INFINITY;
+  }
+
   #toolReport(tookMs: number): ToolReport {
     const { user, system } = process.cpuUsage(this.#cpu);
     const cpuSeconds = Math.round((user + system) / 1e3) / 1000;
-    const ms = (ns: number): number => Math.round(ns / 1e5) / 10;
+    const ms = (ns: number): number => Math.max(0, Math.round(ns / 1e5 - DELAY_LOOK_MS * 10) / 10);
     const delay = this.#delay;
     const loopDelayMs = { p50: ms(delay.percentile(50)), p99: ms(delay.percentile(99)), max: ms(delay.max) };
     return {
-      wasBusy: loopDelayMs.p99 > BUSY_DELAY_MS || cpuSeconds > (tookMs / 1000) * BUSY_CPU_SHARE,
+      wasBusy:
+        loopDelayMs.p99 > BUSY_DELAY_MS ||
+        loopDelayMs.max > Math.max(BUSY_DELAY_MS, this.#typicalMs * BUSY_DELAY_SHARE) ||
+        cpuSeconds > (tookMs / 1000) * BUSY_CPU_SHARE ||
+        Object.keys(this.#tally.failures.report()).some((cause) => OWN_FAILURES.has(cause)),
       loopDelayMs,
       cpuSeconds,
       rssBytesMax: Math.max(this.#rssBytesMax, process.memoryUsage.rss()),

@@ -4,7 +4,7 @@ import { reportPage } from './page.ts';
 import { axis, escapeHtml, plotSvg, roundUp, summed } from './plots.ts';
 import type { HerdReport } from './report.ts';
 import { sectionsOf } from './sections.ts';
-import { shownBytes, shownCount, shownSeconds } from './shown.ts';
+import { shownBytes, shownCount, shownCounts, shownSeconds } from './shown.ts';
 import { reportText } from './text.ts';
 
 const NOBODY = { clients: 0, arrived: 0, whole: 0, inTime: 0, gone: 0 };
@@ -18,7 +18,7 @@ function report(changes: Partial<HerdReport> = {}): HerdReport {
     address: '127.0.0.1',
     ok: false,
     ended: 'deadline',
-    seconds: 12,
+    seconds: 16,
     asked: {
       clients: 4,
       kinds: { fdv1: 4 },
@@ -86,6 +86,9 @@ describe('a report', () => {
     expect(first({ seconds: 9 })).toContain('had no full copy when it ended after 9.00 s');
     const roles = { ...report().roles, steady: { clients: 3, arrived: 3, whole: 3, inTime: 3, gone: 0 } };
     expect(first({ ok: true, roles })).toBe('All 3 steady clients had a full copy within 10.0 s.');
+    // some had not come yet when it was interrupted, and none of them had its whole deadline
+    const asked = { ...report().asked, arriveSeconds: 20 };
+    expect(first({ asked, seconds: 15 })).toContain('had no full copy when it ended after 15.0 s');
     expect(first({ roles: { ...roles, steady: NOBODY } })).toBe('No steady clients, so nothing to be judged.');
   });
 
@@ -178,5 +181,11 @@ describe('figures', () => {
       '100 s',
     ]);
     expect([0, 999, 1000, 1234567].map(shownCount)).toEqual(['0', '999', '1,000', '1,234,567']);
+  });
+
+  // fails when names are shown as they came
+  it('tell a terminal nothing, whatever their names are', () => {
+    const evil = '\u001b[2J\u009b31m\r\n\u202eé';
+    expect(shownCounts({ [evil]: 1 })).toBe('?[2J?31m???é × 1');
   });
 });

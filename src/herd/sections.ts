@@ -29,7 +29,7 @@ export function verdictOf({ ok, roles, asked, seconds }: HerdReport): string {
   if (ok) return `All ${shownCount(clients)} steady clients had a full copy within ${deadline}.`;
   const late = whole - inTime;
   // not all of them had their whole deadline
-  const isEarly = seconds < asked.deadlineSeconds;
+  const isEarly = seconds < asked.arriveSeconds + asked.deadlineSeconds;
   const when = isEarly ? `when it ended after ${shownSeconds(seconds)}` : `within ${deadline}`;
   return `${shownCount(clients - inTime)} of ${shownCount(clients)} steady clients had no full copy ${when}${late > 0 ? ` (${shownCount(late)} had it later)` : ''}.`;
 }
@@ -152,6 +152,7 @@ function serverSection(server: ServerReport): Section {
         'resident memory',
         `${or(server.rssBytesBefore, shownBytes)} before, ${or(server.rssBytesMax, shownBytes)} at most`,
       ],
+      ...(server.restarts === 0 ? [] : [['started again', `${shownCount(server.restarts)} times`]]),
       ['processor time', or(server.cpuSeconds, shownSeconds)],
       ['slots held, at most', or(server.heldMax, shownCount)],
       ['waiting, at most', or(server.waitingMax, shownCount)],

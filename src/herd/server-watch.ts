@@ -13,6 +13,8 @@ export interface ServerReport {
   readonly heldMax: number | null;
   readonly waitingMax: number | null;
   readonly parkedMax: number | null;
+  /** How often it was another process than at the look before: it had ended, and was started again. */
+  readonly restarts: number;
   readonly cpuSeconds: number | null;
   readonly admitted: number;
   /** Requests answered 503 for want of a slot, by cause. */
@@ -55,6 +57,9 @@ export class ServerWatch {
   readonly #token: string | undefined;
   #before: Metrics = new Map();
   #last: Metrics = new Map();
+  #restarts = 0;
+  /** By how much each series rose, look by look. */
+  readonly #risen = new Map<string, number>();
   readonly #largest = new Map<string, number>();
   #asked = 0;
   #missed = 0;
@@ -73,7 +78,8 @@ export class ServerWatch {
       const cause = messageOf(error);
       throw new HeadgateError('HG_OPTION', `Cannot use --admin: /metrics must answer there, got ${cause}`);
     }
-    this.#note(this.#before);
+    this.#last = this.#before;
+    this.#noteGauges(this.#before);
   }
 
   /** Another look, unless the last one has not been answered yet. */
@@ -107,6 +113,7 @@ export class ServerWatch {
       heldMax: largest('headgate_admission_held'),
       waitingMax: largest('headgate_admission_waiting'),
       parkedMax: largest('headgate_admission_parked'),
+      restarts: this.#restarts,
       cpuSeconds: sumBy(this.#before, CPU).has('') ? risen(CPU) : null,
       admitted: risen('headgate_admission_admitted_total'),
       refused: this.#risenBy('headgate_refusals_total', 'reason'),
@@ -116,13 +123,23 @@ export class ServerWatch {
   }
 
   #risenBy(name: string, label?: string): Readonly<Record<string, number>> {
-    const before = sumBy(this.#before, name, label);
-    const risen = [...sumBy(this.#last, name, label)].map(([key, value]) => [key, value - (before.get(key) ?? 0)]);
-    return Object.fromEntries(risen.filter(([, value]) => value !== 0)) as Record<string, number>;
+    const risen = [...sumBy(this.#risen, name, label)];
+    return Object.fromEntries(risen.filter(([, value]) => value !== 0));
   }
 
   #note(metrics: Metrics): void {
+    const isAnother = metrics.get(STARTED) !== this.#last.get(STARTED);
+    if (isAnother) this.#restarts++;
+    for (const [series, value] of metrics) {
+      // a process that was started again counts from nothing
+      const since = isAnother ? 0 : (this.#last.get(series) ?? 0);
+      this.#risen.set(series, (this.#risen.get(series) ?? 0) + value - since);
+    }
     this.#last = metrics;
+    this.#noteGauges(metrics);
+  }
+
+  #noteGauges(metrics: Metrics): void {
     for (const name of GAUGES) {
       const value = sumBy(metrics, name).get('');
       if (value !== undefined) this.#largest.set(name, Math.max(value, this.#largest.get(name) ?? 0));
@@ -133,8 +150,13 @@ export class ServerWatch {
     this.#asked++;
     const { address, port, base, host, isTls } = this.#admin;
     const headers = { host, ...(this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` }) };
-    const options = { host: address, port, path: `${base}/metrics`, headers, timeout: ANSWER_MS_MAX, agent: false };
+    // for the whole answer: one that comes byte by byte would hold the report for ever
+    const signal = AbortSignal.timeout(ANSWER_MS_MAX);
+    const options = { host: address, port, path: `${base}/metrics`, headers, signal, agent: false };
     return new Promise((resolve, reject) => {
+      const fail = (error: Error): void => {
+        reject(signal.aborted ? new Error(`no whole answer within ${ANSWER_MS_MAX / 1000} s`) : error);
+      };
       const asked = (isTls ? requestTls : request)(options, (response) => {
         const pieces: Buffer[] = [];
         let bytes = 0;
@@ -143,14 +165,13 @@ export class ServerWatch {
           if (bytes > PAGE_BYTES_MAX) asked.destroy(new Error(`more than ${PAGE_BYTES_MAX} bytes`));
           else pieces.push(piece);
         });
-        response.on('error', reject);
+        response.on('error', fail);
         response.on('end', () => {
           if (response.statusCode === 200) resolve(readMetrics(Buffer.concat(pieces).toString()));
           else reject(new Error(`status ${response.statusCode}`));
         });
       });
-      asked.on('timeout', () => asked.destroy(new Error('no answer')));
-      asked.on('error', reject);
+      asked.on('error', fail);
       asked.end();
     });
   }
@@ -158,4 +179,5 @@ export class ServerWatch {
 
 const RSS = 'process_resident_memory_bytes';
 const CPU = 'process_cpu_seconds_total';
+const STARTED = 'process_start_time_seconds';
 const GAUGES = [RSS, 'headgate_admission_held', 'headgate_admission_waiting', 'headgate_admission_parked'] as const;

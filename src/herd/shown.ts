@@ -46,6 +46,11 @@ export function shownCount(count: number): string {
 
 /** `a 1, b 2`: counts by name; `none` when there are none. */
 export function shownCounts(counts: Readonly<Record<string, number>>): string {
-  const parts = Object.entries(counts).map(([name, count]) => `${name} × ${shownCount(count)}`);
+  const parts = Object.entries(counts).map(([name, count]) => `${printable(name)} × ${shownCount(count)}`);
   return parts.length === 0 ? 'none' : parts.join(', ');
+}
+
+/** Names come from servers, and a terminal obeys what it is sent. */
+function printable(text: string): string {
+  return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?');
 }

@@ -1,5 +1,5 @@
-import { connect as connectTcp, type OnReadOpts, type Socket } from 'node:net';
-import { connect as connectTls } from 'node:tls';
+import { connect as connectTcp, type OnReadOpts, type Socket, type TcpNetConnectOpts } from 'node:net';
+import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import type { Target } from './target.ts';
 
 const READ_BYTES = 65_536;
@@ -39,6 +39,8 @@ export class Wire {
   readonly #sink: WireSink;
   readonly #pace: Pace;
   readonly #socket: Socket;
+  /** What TLS stands on; the same where there is none. */
+  readonly #tcp: Socket;
   readonly #buffer: Buffer;
   readonly #openedAtMs: number;
   /** Bytes that came, heads and framing included. */
@@ -52,16 +54,23 @@ export class Wire {
     this.#pace = pace;
     this.#openedAtMs = nowMs;
     this.#buffer = shared ?? Buffer.allocUnsafeSlow(READ_BYTES);
-    const onread: OnReadOpts = { buffer: () => this.#room(), callback: (length, buffer) => this.#read(length, buffer) };
     const { address, port, serverName } = target;
-    const to = { host: address, port, onread, ...(localAddress === undefined ? {} : { localAddress }) };
+    const to = { host: address, port, ...(localAddress === undefined ? {} : { localAddress }) };
     // the name goes into the certificate's check; the address was checked before
-    const secured = { ...to, servername: serverName, rejectUnauthorized: !isInsecure };
-    this.#socket = target.isTls ? connectTls(secured) : connectTcp(to);
+    const secured = { servername: serverName, rejectUnauthorized: !isInsecure };
+    const onread: OnReadOpts = { buffer: () => this.#room(), callback: (length, buffer) => this.#read(length, buffer) };
+    if (!target.isTls) {
+      this.#socket = connectTcp({ ...to, onread });
+      this.#tcp = this.#socket;
+    } else if (pace.kind === 'stalled') {
+      [this.#socket, this.#tcp] = this.#connectBelow(to, secured);
+    } else {
+      const options = { ...to, ...secured, onread };
+      this.#socket = connectTls(options);
+      this.#tcp = this.#socket;
+    }
     this.#socket.setNoDelay(true);
-    this.#socket.on('error', (error: NodeJS.ErrnoException) => {
-      this.#cause ??= error.code ?? 'error';
-    });
+    this.#socket.on('error', (error: NodeJS.ErrnoException) => this.#failed(error));
     this.#socket.on('end', () => {
       this.#cause ??= 'end';
     });
@@ -80,8 +89,8 @@ export class Wire {
   /** Reads what the pace allows by now, and asks whether one that stands still was cut. To be called now and then. */
   look(nowMs: number): void {
     if (this.#isOver) return;
-    // nothing is sent, and yet the kernel says whether the other side has reset the connection
-    if (this.isStanding) this.#socket.write('');
+    // nothing is sent, and yet the kernel says whether the other side has reset the connection; TLS would keep it to itself
+    if (this.isStanding) this.#tcp.write('');
     if (this.#pace.kind !== 'slow' || this.#isHeldBack) return;
     if (this.bytes <= this.#allowedBytes(this.#pace.bytesPerSecond, nowMs)) this.#socket.resume();
   }
@@ -103,6 +112,22 @@ export class Wire {
     this.#socket.destroy();
   }
 
+  /** A connection whose TCP is in our hands, under TLS that reads no further than it must. */
+  #connectBelow(to: TcpNetConnectOpts, secured: ConnectionOptions): [Socket, Socket] {
+    const tcp = connectTcp(to);
+    tcp.on('error', (error) => this.#failed(error));
+    const below = { ...secured, socket: tcp, highWaterMark: 1 };
+    const socket = connectTls(below);
+    socket.on('data', (piece: Buffer) => {
+      if (!this.#read(piece.length, piece)) socket.pause();
+    });
+    return [socket, tcp];
+  }
+
+  #failed({ code }: NodeJS.ErrnoException): void {
+    this.#cause ??= code ?? 'error';
+  }
+
   #allowedBytes(bytesPerSecond: number, nowMs: number): number {
     return ((nowMs - this.#openedAtMs) / 1000) * bytesPerSecond;
   }
@@ -121,7 +146,8 @@ export class Wire {
 
   /** Answers whether to read on. */
   #read(length: number, buffer: Uint8Array): boolean {
-    if (this.#isOver) return false;
+    // what TLS had to take to know the beginning of it, and hands on, one that stands still has not read
+    if (this.#isOver || this.isStanding) return false;
     this.bytes += length;
     this.#sink.onPiece(buffer.subarray(0, length) as Buffer);
     return !this.#isHeldBack && this.#pace.kind !== 'slow' && !this.isStanding;

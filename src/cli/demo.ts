@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Config, defaultConfig, machineMemory } from '../config/index.ts';
 import { probeLowWater } from '../delivery/index.ts';
-import { systemClock } from '../kernel/index.ts';
+import { messageOf, systemClock } from '../kernel/index.ts';
 import { openLog, type Relay } from '../relay.ts';
 import {
   DEMO_BANNED,
@@ -20,6 +20,12 @@ import { run } from './serve.ts';
 
 /** How often the demo's files are looked at: an edit should be seen to arrive. */
 const INTERVAL_MS = 200;
+
+/** How often the npx that started it is looked for. */
+const PARENT_INTERVAL_MS = 500;
+
+/** The longest time that a timer takes. */
+const EXIT_MS_MAX = 2 ** 31 - 1;
 
 /** How long a ban outlasts the demo at most. */
 const BAN_MS = 3_600_000;
@@ -42,29 +48,55 @@ interface Ports {
  */
 export async function demo(options: { port: string; adminPort: string; exitAfter?: string }): Promise<number> {
   const ports = { port: Number(options.port), adminPort: Number(options.adminPort) };
-  for (const [name, port, text] of [
-    ['--port', ports.port, options.port],
-    ['--admin-port', ports.adminPort, options.adminPort],
+  for (const [name, text, max] of [
+    ['--port', options.port, 65_535],
+    ['--admin-port', options.adminPort, 65_535],
+    ['--exit-after', options.exitAfter ?? '0', EXIT_MS_MAX],
   ] as const) {
-    if (Number.isInteger(port) && port >= 0 && port <= 65_535) continue;
-    process.stderr.write(`Cannot start the demo: ${name} must be a number from 0 to 65535, got ${text}\n`);
+    if (/^\d+$/.test(text) && Number(text) <= max) continue;
+    process.stderr.write(`Cannot start the demo: ${name} must be a number from 0 to ${max}, got ${text}\n`);
     return 2;
   }
-  const folder = await mkdtemp(join(tmpdir(), 'headgate-demo-'));
+  const folder = await mkdtemp(join(tmpdir(), 'headgate-demo-')).catch((error: unknown) => {
+    process.stderr.write(`Cannot start the demo: its files need a folder in ${tmpdir()}, got ${messageOf(error)}\n`);
+  });
+  if (folder === undefined) return 1;
   const files = { flags: join(folder, 'flags.json'), decisions: join(folder, 'bans.csv') };
-  await writeFile(files.flags, `${JSON.stringify(DEMO_DATA, undefined, 2)}\n`);
-  await writeFile(files.decisions, DEMO_DECISIONS);
   const log = openLog({ level: 'info', clock: systemClock });
   try {
-    return await run(await demoConfig(ports, files), log, (relay) => {
+    await writeFile(files.flags, `${JSON.stringify(DEMO_DATA, undefined, 2)}\n`);
+    await writeFile(files.decisions, DEMO_DECISIONS);
+    const code = await run(await demoConfig(ports, files), log, (relay) => {
       process.stdout.write(whatToTry(relay, files));
-      if (options.exitAfter !== undefined)
-        setTimeout(() => process.kill(process.pid, 'SIGTERM'), Number(options.exitAfter));
+      stopWithTerminal();
+      if (options.exitAfter !== undefined) setTimeout(stop, Number(options.exitAfter));
     });
+    if (code !== 0)
+      process.stderr.write('The demo did not start. When its port is taken: --port 0 takes any free one.\n');
+    return code;
   } finally {
     // at once: when it has stopped, the process ends in its next turn
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+function stop(): void {
+  process.kill(process.pid, 'SIGTERM');
+}
+
+/**
+ * A demo ends with the terminal that it was started in, and with the npx, which passes no signal on: left behind it would
+ * hold its ports.
+ */
+function stopWithTerminal(): void {
+  process.removeAllListeners('SIGHUP').once('SIGHUP', stop);
+  if (process.env['npm_command'] !== 'exec') return;
+  const { ppid } = process;
+  const timer = setInterval(() => {
+    if (process.ppid === ppid) return;
+    clearInterval(timer);
+    stop();
+  }, PARENT_INTERVAL_MS);
 }
 
 async function demoConfig({ port, adminPort }: Ports, files: Files): Promise<Config> {

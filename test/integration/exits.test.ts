@@ -1,5 +1,7 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -73,9 +75,29 @@ describe('check-config', () => {
 });
 
 describe('the demo', () => {
-  it('refuses a port that is none', () => {
-    const { status, text } = headgate(['demo', '--port', '70000']);
-    expect([status, text]).toEqual([2, 'Cannot start the demo: --port must be a number from 0 to 65535, got 70000\n']);
+  it.each([
+    ['--port', '70000', 65_535],
+    ['--admin-port', '', 65_535],
+    ['--exit-after', 'soon', 2_147_483_647],
+  ])('refuses what is no number: %s %s', (option, text, max) => {
+    const said = headgate(['demo', option, text]);
+    const expected = `Cannot start the demo: ${option} must be a number from 0 to ${max}, got ${text}\n`;
+    expect([said.status, said.text]).toEqual([2, expected]);
+  });
+
+  it('says what to do where its port is taken, and why it cannot keep its files', async () => {
+    const taken = createServer().listen(0, '127.0.0.1');
+    await once(taken, 'listening');
+    const { port } = taken.address() as AddressInfo;
+    const said = headgate(['demo', '--port', String(port), '--admin-port', '0'], { TMPDIR: folder });
+    expect([said.status, said.text]).toEqual([1, expect.stringMatching(/HG_LISTEN[\s\S]*--port 0 takes any free one/)]);
+    taken.close();
+    expect(readdirSync(folder).filter((name) => name.startsWith('headgate-demo-'))).toEqual([]);
+    const without = headgate(['demo', '--port', '0'], { TMPDIR: join(folder, 'none') });
+    expect([without.status, without.text]).toEqual([
+      1,
+      expect.stringMatching(/^Cannot start the demo: its files need a folder in \S+none, got .*ENOENT.*\n$/),
+    ]);
   });
 
   it('serves its sample, says what to try, and leaves nothing behind', () => {

@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
@@ -36,9 +36,28 @@ class Demo {
     return pattern.exec(textOf(line))?.[1] ?? '';
   }
 
+  /** The commands that it says to try, each with what it is said to be. */
+  get commands(): readonly (readonly [string, string])[] {
+    return this.#process.lines.flatMap((line) => {
+      const [, name, command] = /^ +(.*?): +(curl .*)$/.exec('text' in line ? String(line['text']) : '') ?? [];
+      return name === undefined || command === undefined ? [] : [[name, command] as const];
+    });
+  }
+
+  /** Ctrl-C. */
   async stop(): Promise<void> {
+    this.signal('SIGINT', 'all');
+    await this.ended();
+  }
+
+  /** To npx alone, or to all that it started as well, as a terminal does. */
+  signal(signal: NodeJS.Signals, to: 'npx' | 'all'): void {
     const { pid } = this.#process;
-    if (pid !== undefined) process.kill(-pid, 'SIGINT');
+    if (pid !== undefined) process.kill(to === 'all' ? -pid : pid, signal);
+  }
+
+  /** When nobody has its standard output any more. */
+  async ended(): Promise<void> {
     await this.#process.stop('stdin');
   }
 }
@@ -121,22 +140,26 @@ describe.runIf(folder !== undefined)('npx headgate demo, in a folder where only 
     expect(await answer.text()).toMatch(/<title>[^<]*Headgate/);
   });
 
-  it('answers every command that it prints', async () => {
-    const curl = (...args: readonly string[]): string =>
-      execFileSync('curl', ['-sS', '-m', '10', ...args], { encoding: 'utf8' });
-    const key = ['-H', 'X-Api-Key: bouncer-demo'];
-    expect(JSON.parse(curl('-H', 'Authorization: sdk-demo', `${url}/sdk/flags/dark-mode`))).toMatchObject({
-      key: 'dark-mode',
+  it('answers every command that it prints, as it is printed', async () => {
+    await demo.says(/Ctrl-C stops/);
+    const said = Object.fromEntries(
+      demo.commands.map(([name, command]) => {
+        // a stream ends when curl has had enough
+        const seconds = command.startsWith('curl -N ') ? 3 : 20;
+        const { stdout } = spawnSync('sh', ['-c', `${command} -sS -m ${seconds}`], { encoding: 'utf8' });
+        return [name, stdout];
+      }),
+    );
+    expect(said).toEqual({
+      "a server SDK's stream (FDv1)": expect.stringMatching(/^event: ?put\ndata: ?\{.*"dark-mode"/),
+      'the same in FDv2': expect.stringMatching(/^event: ?server-intent\n[\s\S]*"dark-mode"[\s\S]*payload-transferred/),
+      'one flag, as PHP asks': expect.stringMatching(/^\{.*"key":"dark-mode"/),
+      'flags for one browser': expect.stringMatching(/"dark-mode":\{.*"value":true/),
+      'all that a bouncer is told': expect.stringMatching(/"new": ?\[.*"value":"192\.0\.2\.7"/),
+      'and then what changed': expect.stringMatching(/^\{.*"new": ?\[/),
+      'decisions on one address': expect.stringMatching(/^\[\{.*"value":"192\.0\.2\.7"/),
+      'what it serves': expect.stringMatching(/"status": ?"healthy"/),
     });
-    const browser = await demo.says(/flags for one browser: +curl (http:\S+)$/);
-    expect(JSON.parse(curl(browser))).toMatchObject({ 'dark-mode': { value: true } });
-    const bans = await demo.says(/decisions on one address: +curl .* '(http:\S+)'$/);
-    expect(JSON.parse(curl(...key, bans))).toMatchObject([{ value: '192.0.2.7' }]);
-    const all = await demo.says(/all that a bouncer is told: +curl .* '(http:\S+)'$/);
-    expect(JSON.parse(curl(...key, all))).toMatchObject({
-      new: expect.arrayContaining([expect.objectContaining({ value: '192.0.2.7', type: 'ban' })]),
-    });
-    expect(JSON.parse(curl(`${url}/status`))).toMatchObject({ status: 'healthy' });
   });
 
   it('leaves nothing in the folder it was started in, and its parts list is whole', () => {
@@ -178,6 +201,19 @@ describe.runIf(folder !== undefined)('npx headgate demo, in a folder where only 
     expect(readFileSync(file, 'utf8')).toContain('maintenance-banner');
     await other.stop();
     // fails when the demo takes its folder away with the asynchronous rm: the process does not wait for that
+    expect(() => readFileSync(file)).toThrow('ENOENT');
+  });
+
+  // the first fails when the demo does not look for who started it; the second when it takes SIGHUP for a reload
+  it.each([
+    ['npx is told to end', 'SIGTERM', 'npx'],
+    ['its terminal is closed', 'SIGHUP', 'all'],
+  ] as const)('does not stay behind when %s', async (_, signal, to) => {
+    const other = new Demo(folder ?? '', '--port', '0', '--admin-port', '0');
+    const file = await other.says(/^ +flags: +(\/\S+)$/);
+    other.signal(signal, to);
+    await other.says(/^.*"msg":"stopped"/);
+    await other.ended();
     expect(() => readFileSync(file)).toThrow('ENOENT');
   });
 });

@@ -90,6 +90,9 @@ describe('the package', () => {
       const script = `import * as room from '${name}'; console.log(Object.keys(room).length > 0);`;
       expect(node('--input-type=module', '--eval', script)).toBe('true\n');
       expect(paths).toContain((target as { types: string }).types.slice(2));
+      // CommonJS can as well: fails when a module of it awaits before it exports
+      const required = `console.log(Object.keys(require('${name}')).length > 0);`;
+      expect(node('--input-type=commonjs', '--eval', required)).toBe('true\n');
     },
   );
 

@@ -1,7 +1,7 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { ROOT } from './files.ts';
 
 /** What npm says of a package that it packed. */
@@ -15,11 +15,14 @@ export interface Packed {
   readonly paths: readonly string[];
 }
 
+/** Where the package lies that was built: `BENCH_DIST` names the folder `dist` of another build. */
+const BUILT = process.env['BENCH_DIST'] === undefined ? ROOT : dirname(process.env['BENCH_DIST']);
+
 /** Packs the project as it is built, into a folder of its own, which the caller removes. */
 export function pack(): Packed {
   const folder = mkdtempSync(join(tmpdir(), 'headgate-packed-'));
   const args = ['pack', '--ignore-scripts', '--json', '--pack-destination', folder];
-  const [packed] = JSON.parse(execFileSync('npm', args, { cwd: ROOT, encoding: 'utf8' })) as {
+  const [packed] = JSON.parse(execFileSync('npm', args, { cwd: BUILT, encoding: 'utf8' })) as {
     filename: string;
     size: number;
     unpackedSize: number;

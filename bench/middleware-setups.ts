@@ -7,7 +7,7 @@ import queueOf from 'express-queue';
 import fastify from 'fastify';
 import underPressure from '@fastify/under-pressure';
 import pLimit from 'p-limit';
-import PQueue, { TimeoutError } from 'p-queue';
+import PQueue from 'p-queue';
 import { limitDeliveries as limitExpress } from '../src/middleware/express.ts';
 import { Copies, deliver, limitDeliveries } from '../src/middleware/node.ts';
 import { LIMITS, makeCopy } from './middleware-copy.ts';
@@ -102,7 +102,7 @@ const pLimitWhole: Setup = {
 const pQueue: Setup = {
   name: 'p-queue',
   package: 'p-queue',
-  note: 'to the end of the response; `timeout` for sending, after which the response is destroyed; `signal` takes a client that has gone or waited too long out of the queue; refused when `queue.size` has reached the bound',
+  note: 'to the end of the response; `timeout` for sending, after which the response is destroyed, or refused when it has not begun; `signal` takes a client that has gone or waited too long out of the queue; refused when `queue.size` has reached the bound',
   make: () => {
     const queue = new PQueue({ concurrency: LIMITS.slots, timeout: LIMITS.sendMs });
     const server = createServer(
@@ -117,9 +117,8 @@ const pQueue: Setup = {
         };
         try {
           await queue.add(run, { signal: AbortSignal.any([gone, waited.signal]) });
-        } catch (error) {
-          if (error instanceof TimeoutError) res.destroy();
-          else refuse(res);
+        } catch {
+          refuse(res);
         } finally {
           clearTimeout(timer);
         }
@@ -223,8 +222,8 @@ const pressure: Setup = {
 };
 
 function copiesOf(): Copies {
-  const { slots: maxConcurrent, queue: maxQueued, waitMs: waitMsMax } = LIMITS;
-  return new Copies({ maxConcurrent, maxQueued, waitMsMax });
+  const { slots: maxConcurrent, queue: maxQueued, waitMs: waitMsMax, sendMs: slackMs } = LIMITS;
+  return new Copies({ maxConcurrent, maxQueued, waitMsMax, slackMs });
 }
 
 /** Headgate's numbers, as those of the others are asked for. */
@@ -259,11 +258,7 @@ const headgate: Setup = {
       const body = await makeCopy(req.socket, signal);
       await deliver(res, body, { headers: { 'content-type': 'application/json' } });
     });
-    const serve: RequestListener = (req, res) => {
-      // a handler whose client has gone rejects with the signal's reason
-      handler(req, res).catch(() => res.destroy());
-    };
-    return madeOf(copies, createServer(serve));
+    return madeOf(copies, createServer(handler));
   },
 };
 

@@ -10,7 +10,7 @@ const exportAll = limitDeliveries(copies, async (req, res, { signal }) => {
 });
 
 const server = createServer((req, res) => {
-  if (req.url === '/export') return exportAll(req, res).catch(() => res.destroy());
+  if (req.url === '/export') return exportAll(req, res);
   res.setHeader('content-type', 'application/json').end(JSON.stringify(copies.stats()));
 });
 copies.attach(server);

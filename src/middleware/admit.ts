@@ -3,7 +3,12 @@ import type { Copies, Entry } from './copies.ts';
 import type { Copy } from './copy.ts';
 import type { LimitOptions, NodeRequest, NodeResponse, Shed } from './types.ts';
 
-const admitted = new WeakMap<NodeResponse, { readonly copies: Copies; readonly copy: Copy }>();
+/** On the response itself: in a WeakMap, each would cost the garbage collector more than all the rest of a small request. */
+const admitted: unique symbol = Symbol('headgate.copy');
+
+interface Admitted {
+  [admitted]?: { readonly copies: Copies; readonly copy: Copy };
+}
 
 /** A request and response of Node, and what the framework calls its request. */
 export interface Asking<Request> {
@@ -19,17 +24,17 @@ export async function admit<Request>(
   options: LimitOptions<Request>,
 ): Promise<Entry> {
   const { req, res, request } = asking;
-  const before = admitted.get(res);
+  const before = (res as Admitted)[admitted];
   if (before?.copies === copies) return before;
   const asker = { tenant: options.tenant?.(request) ?? '', class: options.class?.(request) ?? 'server' };
   const entry = await copies.enter(req, res, asker);
-  if (entry.copy !== undefined) admitted.set(res, { copies, copy: entry.copy });
+  if (entry.copy !== undefined) (res as Admitted)[admitted] = { copies, copy: entry.copy };
   return entry;
 }
 
 /** The copy of a response. */
 export function copyOfResponse(res: NodeResponse): Copy {
-  const found = admitted.get(res);
+  const found = (res as Admitted)[admitted];
   if (found !== undefined) return found.copy;
   const message = 'Cannot find the copy of a response: limitDeliveries must come before, got a response without a slot';
   throw new HeadgateError('HG_OPTION', message);

@@ -1,6 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import http from 'node:http';
 import type net from 'node:net';
+import { connect as connectSocket } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import express from 'express';
 import fastify from 'fastify';
@@ -38,15 +39,22 @@ async function setUp(transport: Transport, handler: Handler, options: Partial<Co
   const clock = new FakeClock();
   const copies = new Copies({ maxConcurrent: 1, slackMs: 2000, clock, ...options });
   const errors: unknown[] = [];
-  const listener = limitDeliveries(copies, handler);
+  const listener = limitDeliveries(copies, handler, { onError: (error) => void errors.push(error) });
   const rig = await openRig(transport, () => undefined, { lowWater: false });
   // the rig listens already: what a server that is attached before has, it finds by itself
   copies.attach(rig.server);
-  rig.server.on('request', (req: http.IncomingMessage, res: http.ServerResponse) => {
-    listener(req, res).catch((error: unknown) => errors.push(error));
-  });
+  rig.server.on('request', listener);
   open.push(rig);
   return { clock, copies, rig, errors };
+}
+
+/** The head of an answer, as it was sent. */
+async function headOf(port: number): Promise<string> {
+  const socket = connectSocket(port, '127.0.0.1');
+  socket.write('GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n');
+  let text = '';
+  for await (const part of socket) text += String(part);
+  return text.split('\r\n\r\n')[0] ?? '';
 }
 
 async function listen(server: net.Server): Promise<Rig> {
@@ -139,6 +147,79 @@ describe('delivering', () => {
     await until('the slot free', () => copies.held === 0);
   });
 
+  // Rule 1. Fails when lengthOf does not hand a length on that was set before.
+  it('of pieces that come one by one is held to the length that was set before', async () => {
+    const { rig, copies } = await setUp('http1', (_req, res) => {
+      res.setHeader('content-length', 100);
+      return deliver(res, new Set(['short']).values());
+    });
+    const answer = await ask(rig);
+    expect(await answer.ended).toBe('broken');
+    await until('the slot free', () => copies.held === 0);
+    expect(copies.stats().ended.completed).toBe(0);
+  });
+
+  // Fails when names are taken as they are spelled: two lengths make a response that no client may read.
+  it('sends a header once, however it is spelled', async () => {
+    const { rig } = await setUp('http1', (_req, res) =>
+      deliver(res, 'hello', { headers: { 'Content-Length': '5', 'Content-Type': 'text/plain' } }),
+    );
+    const head = await headOf(rig.port);
+    expect(head.match(/content-length/gi)).toHaveLength(1);
+  });
+
+  // RFC 9110, section 8.6. Fails when lengthOf does not look at the status.
+  it('with a 204 announces no length, and asks its source for nothing', async () => {
+    const next = vi.fn<() => undefined>();
+    const { rig } = await setUp('http1', (_req, res) => {
+      res.statusCode = 204;
+      return deliver(res, { bytes: 5, next });
+    });
+    expect(await headOf(rig.port)).not.toMatch(/content-length/i);
+    expect(next.mock.calls).toEqual([]);
+  });
+
+  it('refuses what is no payload before anything is sent', async () => {
+    const { rig, errors } = await setUp('http1', (_req, res) => deliver(res, { rows: [] } as never));
+    await ask(rig).catch(() => undefined);
+    await until('the error', () => errors.length === 1);
+    expect(String(errors[0])).toContain('a payload must be');
+  });
+
+  // Rule 9. Fails when deliver() does not say whose turn it is: the wait for a slot is then taken for the handler's.
+  it('that waits for its slot to go on is not the silence of its handler', async () => {
+    let write = (): void => undefined;
+    const { rig, copies, clock } = await setUp(
+      'http1',
+      (req, res) => {
+        if (req.url === '/') return deliver(res, BIG);
+        write = () => void res.write('.');
+        return undefined;
+      },
+      { slackMs: 600_000, capMs: 6_000_000, handlerMsMax: 2000, waitMsMax: 600_000 },
+    );
+    const parked = await ask(rig, '/', { reads: false });
+    const holder = ask(rig, '/holder');
+    await until('the slot lent', () => {
+      clock.advance(25);
+      return copies.stats().parked === 1;
+    });
+    await until('the holder', () => copies.stats().admitted === 2);
+    parked.read();
+    const readBefore = parked.bytes;
+    await until('what was written is taken', () => parked.bytes > readBefore);
+    await turns(20);
+    // the reader has all that was written, and nothing is read from the source: the place is somebody else's
+    for (let ms = 0; ms < 6000; ms += 250) {
+      write();
+      clock.advance(250);
+      await turns(3);
+    }
+    expect(copies.stats().ended).toMatchObject({ overdue: 0, stalled: 0 });
+    (await holder).leave();
+    expect([await parked.ended, parked.bytes]).toEqual(['whole', BIG_BYTES]);
+  });
+
   it('is not possible twice, nor once the response was begun', async () => {
     const { rig, errors } = await setUp('http1', async (req, res) => {
       if (req.url === '/begun') res.write('begun');
@@ -179,6 +260,56 @@ describe('delivering', () => {
       return copies.stats().ended.overdue === 1;
     });
     expect([await answer.ended, copies.held]).toEqual(['broken', 0]);
+  });
+});
+
+describe('a handler of node:http that fails', () => {
+  it('may still be answered for, and is given up otherwise', async () => {
+    const copies = new Copies({ maxConcurrent: 1 });
+    const errors: unknown[] = [];
+    const failing = (req: http.IncomingMessage): never => {
+      throw new Error(req.url);
+    };
+    const onError = (error: unknown, req: http.IncomingMessage, res: http.ServerResponse): void => {
+      errors.push(error);
+      if (req.url === '/answered') res.writeHead(500).end('failed');
+    };
+    const rig = await listen(http.createServer(limitDeliveries(copies, failing, { onError })));
+    const answered = await ask(rig, '/answered');
+    expect([answered.status, await answered.ended]).toEqual([500, 'whole']);
+    await expect(ask(rig, '/not')).rejects.toThrow();
+    await until('both ended', () => copies.held === 0);
+    const { completed, error } = copies.stats().ended;
+    expect([errors, completed, error]).toEqual([[new Error('/answered'), new Error('/not')], 1, 1]);
+  });
+
+  // Fails when only the handler's errors are caught: the client then waits for ever.
+  it('and a tenant that nobody can tell, are told alike', async () => {
+    const errors: unknown[] = [];
+    const tenant = (): string => {
+      throw new Error('no tenant');
+    };
+    const onError = (error: unknown): void => void errors.push(error);
+    const copies = new Copies({ maxConcurrent: 1 });
+    const rig = await listen(http.createServer(limitDeliveries(copies, () => undefined, { tenant, onError })));
+    await expect(ask(rig)).rejects.toThrow();
+    expect([errors, copies.held]).toEqual([[new Error('no tenant')], 0]);
+  });
+
+  // Fails when isCalledOff is not asked: a client that leaves would be an unhandled rejection, and the end of the process.
+  it('because its client has left is no error', async () => {
+    let rejected = 0;
+    const { rig, copies, errors } = await setUp('http1', async (_req, res) => {
+      const { signal } = copyOf(res);
+      res.flushHeaders();
+      await new Promise((_resolve, reject) =>
+        signal.addEventListener('abort', () => reject(signal.reason as Error)),
+      ).finally(() => rejected++);
+    });
+    (await ask(rig)).leave();
+    await until('the handler told', () => rejected === 1);
+    await turns(5);
+    expect([errors, copies.held]).toEqual([[], 0]);
   });
 });
 
@@ -240,6 +371,18 @@ describe('a limit', () => {
     expect(copies.stats().admitted).toBe(0);
     expect(await (await ask(rig, '/export')).ended).toBe('whole');
     expect(copies.stats().admitted).toBe(1);
+  });
+
+  // Fails when a meter takes what a socket says of itself as it is: nothing, here.
+  it('works where Fastify calls itself', async () => {
+    const copies = new Copies({ maxConcurrent: 1, maxQueued: 0 });
+    const app = fastify();
+    await app.register(onFastify.limitedDeliveries, { copies });
+    app.get('/', async () => 'all');
+    app.get('/deliver', (_request, reply) => onFastify.deliver(reply, 'delivered'));
+    expect([(await app.inject('/')).body, (await app.inject('/deliver')).body]).toEqual(['all', 'delivered']);
+    const { held, bytes, ended } = copies.stats();
+    expect([held, Number.isFinite(bytes), ended.completed]).toEqual([0, true, 2]);
   });
 
   it('of Hono refuses to work where nobody can say when a response has left', async () => {

@@ -6,10 +6,12 @@ import {
   type Report,
   type ReplyHeaders,
   resetResponse,
+  type Source,
 } from '../delivery/index.ts';
 import { type Clock, HeadgateError } from '../kernel/index.ts';
 import { Http1Meter, Http2Meter, type Meter } from './meter.ts';
 import { openPayload } from './payload.ts';
+import { isWrapped, writeThrough } from './through.ts';
 import type { Ending, NodeRequest, NodeResponse, Payload } from './types.ts';
 import type { CutReason, Watched } from './watch.ts';
 
@@ -125,13 +127,20 @@ export class Copy {
     const { req, res, exchange } = this.#answering;
     if (res.headersSent || this.#delivered)
       throw new HeadgateError('HG_OPTION', `Cannot deliver: the response must not have begun, got ${req.url} again`);
-    this.#delivered = true;
     const { source, isReading, abandon } = openPayload(payload);
-    const headers = { ...options.headers, ...lengthOf(res, options.headers, source.bytes) };
+    this.#delivered = true;
+    const given = inLowerCase(options.headers);
+    const headers = { ...given, ...lengthOf(res, given, source.bytes) };
+    const isBodyless = req.method === 'HEAD' || res.statusCode === 204 || res.statusCode === 304;
+    const body = isBodyless ? { bytes: undefined, next: () => undefined } : source;
+    if (isWrapped(res)) {
+      const report = await this.#deliverThrough(body, headers, isBodyless ? undefined : headers['content-length']);
+      if (report.outcome !== 'completed' || body !== source) abandon();
+      return report;
+    }
     const channel = exchange.open(res.statusCode, headers);
     this.#watched.delivering = isReading;
     const { deliveries, parking, capMs } = this.#context;
-    const body = req.method === 'HEAD' ? { bytes: undefined, next: () => undefined } : source;
     const report = await deliveries.deliver({
       channel,
       source: body,
@@ -147,6 +156,36 @@ export class Copy {
     if (report.outcome !== 'completed' || body !== source) abandon();
     channel.end();
     return report;
+  }
+
+  /** Through what has wrapped the response, and so under watch, as if the handler wrote it. */
+  async #deliverThrough(source: Source, headers: ReplyHeaders, announced: string | undefined): Promise<Report> {
+    const { res, exchange } = this.#answering;
+    const fromMs = this.ms;
+    const passage = { bytes: 0, over: false };
+    const ended = new Promise<void>((resolve) => {
+      exchange.onClose(() => {
+        passage.over = true;
+        resolve();
+      });
+    });
+    let failed: { readonly error: unknown } | undefined;
+    try {
+      for (const [name, value] of Object.entries(headers)) res.setHeader(name, value);
+      // whoever waits for the next piece does not see that the client has left
+      await Promise.race([writeThrough(res, source, passage), ended]);
+      const isWhole = announced === undefined || Number(announced) === passage.bytes;
+      if (!isWhole && !passage.over)
+        throw new Error(`Cannot deliver: the body has ${announced} bytes, got ${passage.bytes}`);
+      res.end();
+    } catch (error) {
+      failed = { error };
+      this.cut('error');
+    }
+    await ended;
+    const ending = this.#ending ?? 'client_gone';
+    const outcome = ending === 'overdue' ? 'client_gone' : ending;
+    return { outcome, bytes: passage.bytes, ms: this.ms - fromMs, parkedMs: 0, ...failed };
   }
 
   /** Gives it up: the connection (HTTP/1.1) or stream (HTTP/2) is reset, the slot freed, the signal aborted. */
@@ -181,11 +220,18 @@ export class Copy {
   }
 }
 
-/** The length to announce: none when the response has one, or is to have none. */
-function lengthOf(res: NodeResponse, given: ReplyHeaders | undefined, bytes: number | undefined): ReplyHeaders {
+/** A name that is given twice in two spellings would be sent twice. */
+function inLowerCase(headers: ReplyHeaders = {}): ReplyHeaders {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+}
+
+/** The length to announce: none when there is to be none, and what was set before stands. */
+function lengthOf(res: NodeResponse, given: ReplyHeaders, bytes: number | undefined): ReplyHeaders {
+  if (given['content-length'] !== undefined) return {};
   const set = res.getHeader('content-length');
-  const isSet = set !== undefined || given?.['content-length'] !== undefined;
-  if (isSet)
-    return set === undefined || given?.['content-length'] !== undefined ? {} : { 'content-length': String(set) };
-  return bytes === undefined || res.hasHeader('transfer-encoding') ? {} : { 'content-length': String(bytes) };
+  if (set !== undefined) return { 'content-length': String(set) };
+  // RFC 9110, section 8.6: never with a 204
+  const isNone =
+    res.statusCode === 204 || given['transfer-encoding'] !== undefined || res.hasHeader('transfer-encoding');
+  return bytes === undefined || isNone ? {} : { 'content-length': String(bytes) };
 }

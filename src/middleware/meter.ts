@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { ServerHttp2Stream } from 'node:http2';
 import type { Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
 
 /** What can be known about a response that somebody else writes. */
 export interface Meter {
@@ -16,6 +17,8 @@ export interface Meter {
 interface UvStream {
   readonly bytesWritten?: unknown;
   readonly writeQueueSize?: unknown;
+  /** Under TLS, what it writes to. */
+  readonly _parent?: UvStream | null;
 }
 
 /**
@@ -35,13 +38,13 @@ export class Http1Meter implements Meter {
   readonly #givenBefore: number;
   #taken = 0;
 
-  /** @param raw - the TCP socket; undefined when it is not known. */
+  /** @param raw - the TCP socket; undefined under TLS on a server that is not known: then it is looked for under TLS. */
   constructor(res: ServerResponse, socket: Socket, raw: Socket | undefined) {
     this.#res = res;
     this.#socket = socket;
     this.#raw = raw;
     this.#takenBefore = this.#takenByConnection() ?? 0;
-    this.#givenBefore = socket.bytesWritten;
+    this.#givenBefore = this.#written();
   }
 
   taken(): number {
@@ -50,7 +53,7 @@ export class Http1Meter implements Meter {
   }
 
   given(): number {
-    return this.#socket.bytesWritten - this.#givenBefore;
+    return this.#written() - this.#givenBefore;
   }
 
   waits(): boolean {
@@ -58,13 +61,27 @@ export class Http1Meter implements Meter {
   }
 
   #takenByConnection(): number | undefined {
-    const handle = (this.#raw as unknown as { _handle?: UvStream | null } | undefined)?._handle;
+    const isHidden = this.#raw === undefined && this.#socket instanceof TLSSocket;
+    const handle = isHidden ? handleOf(this.#socket)?._parent : handleOf(this.#raw ?? this.#socket);
     // closed: what it said last stands
     if (handle === null) return undefined;
     const { bytesWritten, writeQueueSize } = handle ?? {};
     if (typeof bytesWritten === 'number' && typeof writeQueueSize === 'number') return bytesWritten - writeQueueSize;
-    return this.#socket.bytesWritten - this.#socket.writableLength;
+    return this.#written() - (this.#standIn.writableLength ?? 0);
   }
+
+  /** What stands in for a socket where a framework calls itself (`inject`) counts nothing. */
+  get #standIn(): { readonly bytesWritten?: number; readonly writableLength?: number } {
+    return this.#socket;
+  }
+
+  #written(): number {
+    return this.#standIn.bytesWritten ?? 0;
+  }
+}
+
+function handleOf(socket: Socket): UvStream | null | undefined {
+  return (socket as unknown as { readonly _handle?: UvStream | null })._handle;
 }
 
 /** Above this a write is cut; one of the engine's own never is. */
@@ -82,13 +99,14 @@ type Done = (error?: Error | null) => void;
 /**
  * Reads a response over HTTP/2 off its stream. There the only sign of progress is the callback of a write, so a large write
  * is handed on in pieces, below the stream's own buffer: what `write` answers, 'drain', 'finish' and every callback are
- * as they were.
+ * as they were. A file that Node sends by itself (`respondWithFile`) is counted by the stream's handle as it is read.
  */
 export class Http2Meter implements Meter {
   readonly #stream: ServerHttp2Stream;
   #given = 0;
   #taken = 0;
   #cuts = false;
+  #sendsFile = false;
 
   constructor(stream: ServerHttp2Stream) {
     this.#stream = stream;
@@ -112,9 +130,11 @@ export class Http2Meter implements Meter {
       this.#cuts = options?.waitForTrailers === true;
       respond(headers, options);
     };
+    this.#watchFiles();
   }
 
   taken(): number {
+    if (this.#sendsFile) this.#taken = Math.max(this.#taken, this.#writtenByHandle() ?? 0);
     return this.#taken;
   }
 
@@ -123,7 +143,25 @@ export class Http2Meter implements Meter {
   }
 
   waits(): boolean {
-    return this.#given > this.#taken;
+    return this.#given > this.#taken || (this.#sendsFile && this.#writtenByHandle() !== undefined);
+  }
+
+  #watchFiles(): void {
+    const stream = this.#stream;
+    for (const name of ['respondWithFile', 'respondWithFD'] as const) {
+      const send = stream[name].bind(stream) as (...given: unknown[]) => void;
+      stream[name] = (...given: unknown[]) => {
+        this.#sendsFile = true;
+        send(...given);
+      };
+    }
+  }
+
+  #writtenByHandle(): number | undefined {
+    const stream = this.#stream as unknown as Record<symbol, UvStream | undefined>;
+    const key = Object.getOwnPropertySymbols(stream).find(({ description }) => description === 'kHandle');
+    const bytes = key === undefined ? undefined : stream[key]?.bytesWritten;
+    return typeof bytes === 'number' ? bytes : undefined;
   }
 
   #mayCut(bytes: number): boolean {

@@ -7,12 +7,19 @@ import type { LimitOptions, NodeRequest, NodeResponse, Payload } from './types.t
 
 export * from './shared.ts';
 
+/** Options of {@link limitDeliveries} for node:http, which has no error handling of its own. */
+export interface ListenerOptions<Req, Res> extends LimitOptions<Req> {
+  /**
+   * Told what the handler threw or rejected with (or a function of these options), unchanged, and may answer then. A
+   * response that is not ended when this returns is given up. Not told of an `AbortError` after the client has left or was
+   * cut: that is what the copy's signal is for. Default: an unhandled rejection, as for any other async listener.
+   */
+  readonly onError?: (error: unknown, req: Req, res: Res) => void;
+}
+
 /**
  * A request listener for node:http, node:https and node:http2 whose handler runs only with a slot of `copies`. Those who find
- * none wait, or are answered 503.
- *
- * The promise rejects with what the handler threw or rejected with, unchanged, after the response was given up if it was not
- * over: given to `createServer` as it is, that is an unhandled rejection, as it is for any other async listener.
+ * none wait, or are answered 503. When the handler fails, a response that it has not ended is given up: see `onError`.
  *
  * @example
  * import http from 'node:http';
@@ -30,22 +37,45 @@ export * from './shared.ts';
 export function limitDeliveries<Req extends NodeRequest = IncomingMessage, Res extends NodeResponse = ServerResponse>(
   copies: Copies,
   handler: (req: Req, res: Res, copy: Copy) => unknown,
-  options: LimitOptions<Req> = {},
-): (req: Req, res: Res) => Promise<void> {
-  return async (req, res) => {
-    const { copy, shed } = await admit(copies, { req, res, request: req }, options);
-    if (copy === undefined) {
-      if (shed !== undefined) answerShed(res, shed);
-      return;
-    }
+  options: ListenerOptions<Req, Res> = {},
+): (req: Req, res: Res) => void {
+  const answer = async (req: Req, res: Res): Promise<void> => {
+    let copy: Copy | undefined;
     try {
-      await handler(req, res, copy);
+      const entry = await admit(copies, { req, res, request: req }, options);
+      copy = entry.copy;
+      if (copy !== undefined) await handler(req, res, copy);
+      else if (entry.shed !== undefined) answerShed(res, entry.shed);
     } catch (error) {
-      // who did not answer now never will
-      if (!res.writableEnded) copy.cut('error');
-      throw error;
+      failed(error, { req, res, copy }, options);
     }
   };
+  // a promise would be one that nobody looks at: createServer takes none
+  return (req, res) => void answer(req, res);
+}
+
+/** Who did not answer now never will. */
+function failed<Req extends NodeRequest, Res extends NodeResponse>(
+  error: unknown,
+  { req, res, copy }: { readonly req: Req; readonly res: Res; readonly copy: Copy | undefined },
+  { onError }: ListenerOptions<Req, Res>,
+): void {
+  try {
+    if (isCalledOff(error, copy)) return;
+    if (onError === undefined) throw error;
+    onError(error, req, res);
+  } finally {
+    if (!res.writableEnded) {
+      if (copy === undefined) res.destroy();
+      else copy.cut('error');
+    }
+  }
+}
+
+/** Whether a handler only says that it stopped when the copy's signal told it to: a client that leaves is nobody's fault. */
+function isCalledOff(error: unknown, copy: Copy | undefined): boolean {
+  const isOver = copy?.ending !== undefined && copy.ending !== 'completed';
+  return isOver && error instanceof Error && error.name === 'AbortError';
 }
 
 /**

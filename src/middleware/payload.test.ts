@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
+import { turns } from '../../test/support/conditions.ts';
 import { openPayload } from './payload.ts';
 import type { Payload } from './types.ts';
 
@@ -103,3 +104,31 @@ function once<T>(value: T): () => T | undefined {
     return now;
   };
 }
+
+// Fails when a web stream is read by its own iterator: it would be told when it has given what it was asked for, or never.
+it('a web stream that is waited for is told at once that nobody wants it', async () => {
+  let cancelled = 0;
+  const stream = new ReadableStream<Uint8Array>({ cancel: () => void cancelled++ });
+  const { source, abandon, isReading } = openPayload(stream as unknown as AsyncIterable<Uint8Array>);
+  void source.next();
+  expect(isReading()).toBe(true);
+  abandon();
+  await turns(1);
+  expect(cancelled).toBe(1);
+});
+
+it.each<[string, unknown]>([
+  ['undefined', undefined],
+  ['null', null],
+  ['number', 5],
+  ['object', { rows: [] }],
+  ['object', new ArrayBuffer(3)],
+])('%s is no payload', (got, payload) => {
+  expect(() => openPayload(payload as Payload)).toThrow(`or a source, got ${got}`);
+});
+
+it('a piece that is neither text nor bytes is refused', async () => {
+  expect(() => openPayload([{ row: 1 }] as unknown as string[])).toThrow('text or a Uint8Array, got object');
+  const { source } = openPayload(Readable.from([5]));
+  await expect(source.next()).rejects.toThrow('text or a Uint8Array, got number');
+});

@@ -1,4 +1,5 @@
 import type { Source } from '../delivery/index.ts';
+import { HeadgateError } from '../kernel/index.ts';
 import type { Payload } from './types.ts';
 
 /** A payload as the engine takes it, with a way to let go of what gives it. */
@@ -10,12 +11,19 @@ export interface OpenPayload {
   readonly abandon: () => void;
 }
 
-/** Opens a payload. */
+/**
+ * Opens a payload.
+ *
+ * @throws HeadgateError `HG_OPTION` for what is none.
+ */
 export function openPayload(payload: Payload): OpenPayload {
-  if (typeof payload === 'string' || payload instanceof Uint8Array) return atHand([bytesOf(payload)]);
+  if (typeof payload === 'string' || ArrayBuffer.isView(payload)) return atHand([bytesOf(payload)]);
   if (Array.isArray(payload)) return atHand((payload as readonly (Uint8Array | string)[]).map(bytesOf));
+  if (typeof payload !== 'object' || payload === null) throw noPayload(payload);
+  if (payload instanceof ReadableStream) return fromAsync(readerOf(payload), payload);
   if (Symbol.asyncIterator in payload) return fromAsync(payload[Symbol.asyncIterator](), payload);
   if (Symbol.iterator in payload) return fromIterator(payload[Symbol.iterator]());
+  if (!('next' in payload) || typeof payload.next !== 'function') throw noPayload(payload);
   return fromSource(payload);
 }
 
@@ -82,6 +90,29 @@ function fromSource(source: Source): OpenPayload {
   return { source: { bytes: source.bytes, next }, isReading: () => reading, abandon: () => undefined };
 }
 
+/** A stream of the web is told at once that nobody wants it; its own iterator would wait for what it was asked for. */
+function readerOf(stream: ReadableStream): AsyncIterator<Uint8Array | string> {
+  const reader = stream.getReader();
+  return {
+    next: () => reader.read() as Promise<IteratorResult<Uint8Array | string>>,
+    return: async () => {
+      await reader.cancel();
+      return { done: true, value: undefined };
+    },
+  };
+}
+
 function bytesOf(piece: Uint8Array | string): Uint8Array {
-  return typeof piece === 'string' ? Buffer.from(piece) : piece;
+  if (typeof piece === 'string') return Buffer.from(piece);
+  if (ArrayBuffer.isView(piece)) return piece;
+  throw new HeadgateError('HG_OPTION', `Cannot deliver: a piece must be text or a Uint8Array, got ${kindOf(piece)}`);
+}
+
+function noPayload(got: unknown): HeadgateError {
+  const expected = 'bytes, text, something that gives them one by one, or a source';
+  return new HeadgateError('HG_OPTION', `Cannot deliver: a payload must be ${expected}, got ${kindOf(got)}`);
+}
+
+function kindOf(got: unknown): string {
+  return got === null ? 'null' : typeof got;
 }

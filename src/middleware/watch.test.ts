@@ -133,6 +133,14 @@ describe('a handler', () => {
     expect(bench.cuts).toEqual(['overdue at 60250']);
   });
 
+  // Rule 9. Fails when silence is measured by the clock instead of fair time.
+  it('is not overdue because the loop was blocked, or the process stopped', () => {
+    const bench = new Bench();
+    bench.sweep();
+    bench.sweep(120_000);
+    expect(bench.cuts).toEqual([]);
+  });
+
   // Fails when what was written does not count.
   it('that writes now and then is not', () => {
     const bench = new Bench();

@@ -28,19 +28,14 @@ export class Watched {
   #waits = false;
   #taken = 0;
   #given = 0;
-  /** Since when nothing was written and nothing waits for the client. */
+  /** Since when nothing was written and nothing waits for the client; a loop that is blocked is not the handler's silence. */
   #idleSinceMs: number;
 
-  constructor(
-    meter: Meter,
-    deadline: ProgressDeadlineOptions,
-    at: { readonly nowMs: number; readonly fairMs: number },
-    cut: (reason: CutReason) => void,
-  ) {
+  constructor(meter: Meter, deadline: ProgressDeadlineOptions, fairMs: number, cut: (reason: CutReason) => void) {
     this.#meter = meter;
     this.#deadline = new ProgressDeadline(deadline);
-    this.#lookedAtMs = at.fairMs;
-    this.#idleSinceMs = at.nowMs;
+    this.#lookedAtMs = fairMs;
+    this.#idleSinceMs = fairMs;
     this.#cut = cut;
   }
 
@@ -48,13 +43,13 @@ export class Watched {
   delivering: undefined | (() => boolean);
 
   /** What is to be said about it now, if anything. */
-  look(nowMs: number, fairMs: number, handlerMsMax: number): CutReason | undefined {
+  look(fairMs: number, handlerMsMax: number): CutReason | undefined {
     const waits = this.#meter.waits();
     const given = this.#meter.given();
     const isHandlersTurn = this.delivering === undefined ? !waits : this.delivering();
-    if (!isHandlersTurn || given !== this.#given) this.#idleSinceMs = nowMs;
+    if (!isHandlersTurn || given !== this.#given) this.#idleSinceMs = fairMs;
     this.#given = given;
-    if (nowMs - this.#idleSinceMs > handlerMsMax) return 'overdue';
+    if (fairMs - this.#idleSinceMs > handlerMsMax) return 'overdue';
     return this.#lookAtReader(waits, fairMs);
   }
 
@@ -93,8 +88,7 @@ export class Watch {
 
   add(meter: Meter, deadline: ProgressDeadlineOptions, cut: (reason: CutReason) => void): Watched {
     this.#arm();
-    const at = { nowMs: this.#options.clock.now(), fairMs: this.#time.now() };
-    const watched = new Watched(meter, deadline, at, cut);
+    const watched = new Watched(meter, deadline, this.#time.now(), cut);
     this.#all.add(watched);
     return watched;
   }
@@ -131,6 +125,6 @@ export class Watch {
   }
 
   #look(watched: Watched): CutReason | undefined {
-    return watched.look(this.#options.clock.now(), this.#time.now(), this.#options.handlerMsMax);
+    return watched.look(this.#time.now(), this.#options.handlerMsMax);
   }
 }

@@ -170,12 +170,9 @@ function nodeListener(
   };
   const listener = onNode.limitDeliveries<onNode.NodeRequest, Res>(copies, handler, {
     tenant: (req) => tenantOf(req.headers['x-tenant']),
+    onError: (error) => void world.errors.push(error),
   });
-  return (req, res) => {
-    listener(req, res as Res).catch((error: unknown) => {
-      world.errors.push(error);
-    });
-  };
+  return (req, res) => listener(req, res as Res);
 }
 
 function expressApp(copies: onNode.Copies, world: World): express.Express {

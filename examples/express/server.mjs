@@ -11,6 +11,8 @@ app.get('/export', limitDeliveries(copies), async (req, res) => {
   await deliver(res.type('json'), JSON.stringify(rows));
 });
 app.get('/', (req, res) => res.json(copies.stats()));
+// the work for a client that has left fails, and nobody needs to know
+app.use((error, req, res, next) => res.destroyed || next(error));
 
 const server = createServer(app);
 copies.attach(server);

@@ -11,6 +11,11 @@ app.get('/export', limitDeliveries(copies), async (c) => {
   return deliver(c, JSON.stringify(rows), { headers: { 'content-type': 'application/json' } });
 });
 app.get('/', (c) => c.json(copies.stats()));
+app.onError((error, c) => {
+  // the work for a client that has left fails, and nobody needs to know
+  if (!c.env.outgoing.destroyed) console.error(error);
+  return c.text('Internal Server Error', 500);
+});
 
 const server = createAdaptorServer({ fetch: app.fetch });
 copies.attach(server);

@@ -15,6 +15,8 @@ app.use(async (ctx) => {
   ctx.type = 'json';
   await deliver(ctx, JSON.stringify(rows));
 });
+// the work for a client that has left fails, and nobody needs to know
+app.on('error', (error, ctx) => ctx?.res.destroyed || console.error(error));
 
 const { PORT = 8050 } = process.env;
 const server = app.listen(Number(PORT), '127.0.0.1', () => console.log(JSON.stringify(server.address())));

@@ -24,7 +24,7 @@ const server = createServer((req, res) => {
     const retryAfter = status === 503 ? { 'retry-after': String(limiter.retryAfterSeconds()) } : {};
     res.writeHead(status, { 'content-type': 'application/json', ...retryAfter }).end(JSON.stringify(said));
   };
-  const [, jobs, tenant = ''] = new URL(req.url, 'http://jobs').pathname.split('/');
+  const [, jobs, tenant = ''] = req.url.split(/[/?]/);
   if (jobs !== 'jobs' || tenant === '') answer({ status: 200, ...limiter.stats() });
   else run(tenant, gone.signal).then(answer, () => res.destroy());
 });

@@ -63,6 +63,11 @@ export class ExampleServer {
     return this.#process.pid ?? 0;
   }
 
+  /** What it wrote to standard error, the last part of it. */
+  get stderr(): string {
+    return this.#process.stderr;
+  }
+
   /** What it answers at a path, as JSON. */
   async json(path: string): Promise<Line> {
     return (await (await fetch(this.url + path)).json()) as Line;

@@ -12,9 +12,9 @@ export const LIMITS = {
   /** Clients that wait. */
   queue: 1000,
   /** How long one waits. */
-  waitMs: 10_000,
-  /** How long sending may take. */
-  sendMs: 10_000,
+  waitMs: 6000,
+  /** How long sending may take; in Headgate, how far a reader may fall behind. */
+  sendMs: 4000,
 } as const;
 
 /** What a server says of itself. */

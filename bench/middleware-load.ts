@@ -23,6 +23,8 @@ export interface Plan {
   readonly lateAfterMs: number;
   /** How long the last of them has, from then on. */
   readonly patienceMs: number;
+  /** When nobody who is there was sent anything for so long, nobody ever will be. More than any limit of a server. */
+  readonly silenceMs: number;
 }
 
 /** How a client that reads fared. */
@@ -49,7 +51,12 @@ const HANDLER_EVERY_MS = 25;
 /** What one does whom nobody told when to come back. */
 const COME_BACK_MS = 1000;
 
+const SILENCE_LOOK_MS = 250;
+
 let retryAfters = 0;
+/** When somebody who reads was last sent something, or came. */
+let newsAtMs = performance.now();
+const silence = new AbortController();
 const open = new Set<ClientRequest>();
 
 function ask(): ClientRequest {
@@ -64,7 +71,9 @@ function ask(): ClientRequest {
 function read(response: IncomingMessage): Promise<boolean> {
   return new Promise((resolve) => {
     response.on('error', () => {});
-    response.resume();
+    response.on('data', () => {
+      newsAtMs = performance.now();
+    });
     response.once('close', () => resolve(response.complete));
   });
 }
@@ -72,8 +81,10 @@ function read(response: IncomingMessage): Promise<boolean> {
 /** Asks once, and reads all. */
 async function askAndRead(patienceMs: number): Promise<{ readonly fate: Fate; readonly retryAfterMs: number }> {
   const request = ask();
+  newsAtMs = performance.now();
   const patience = new AbortController();
-  const over = delay(patienceMs, 'never' as const, { signal: patience.signal }).catch(() => 'never' as const);
+  const signal = AbortSignal.any([patience.signal, silence.signal]);
+  const over = delay(patienceMs, 'never' as const, { signal }).catch(() => 'never' as const);
   const answered = new Promise<IncomingMessage | 'cut'>((resolve) => {
     request.once('response', resolve);
     request.once('close', () => resolve('cut'));
@@ -91,6 +102,7 @@ async function askAndRead(patienceMs: number): Promise<{ readonly fate: Fate; re
   } finally {
     patience.abort();
     request.destroy();
+    newsAtMs = performance.now();
   }
 }
 
@@ -112,7 +124,7 @@ async function comeLate(): Promise<number | undefined> {
   const cameMs = performance.now();
   for (;;) {
     const leftMs = cameMs + plan.patienceMs - performance.now();
-    if (leftMs <= 0) return undefined;
+    if (leftMs <= 0 || silence.signal.aborted) return undefined;
     const { fate, retryAfterMs } = await askAndRead(leftMs);
     if (fate === 'whole') return (performance.now() - cameMs) / 1000;
     if (fate !== 'never') await delay(Math.min(retryAfterMs, leftMs));
@@ -156,8 +168,12 @@ async function run(): Promise<Harvest> {
     late.push(comeLate());
     await delay(LATE_EVERY_MS);
   }
+  const look = setInterval(() => {
+    if (performance.now() - newsAtMs > plan.silenceMs) silence.abort();
+  }, SILENCE_LOOK_MS);
   await Promise.all([...clients, ...others]);
   const seconds = await Promise.all(late);
+  clearInterval(look);
   const lateSeconds = seconds.filter((each) => each !== undefined);
   for (const request of open) request.destroy();
   const { user, system } = process.cpuUsage();

@@ -33,11 +33,13 @@ const { values, positionals } = parseArgs({
 });
 const { quick, markdown } = values;
 const repeats = Number(values.repeats ?? (quick ? 1 : 3));
-const clients = Number(values.clients ?? (quick ? 80 : 150));
+const clients = Number(values.clients ?? (quick ? 60 : 100));
 /** More than the kernel takes for a client that does not read, which is 4 MB on loopback. */
 const copyBytes = Number(values.bytes ?? 8e6);
+/** Longer than any time that a limiter was given: what has not happened after it never will. */
+const LIMITS_MS = Math.max(LIMITS.waitMs, LIMITS.sendMs) + 2000;
 /** What is still counted when everybody has been gone for so long is leaked. */
-const SETTLE_MS_MAX = 15_000;
+const SETTLE_MS_MAX = LIMITS_MS;
 const SETTLE_LOOK_MS = 250;
 
 /** What was measured stands between two of these. */
@@ -65,12 +67,13 @@ const SCENARIOS: Readonly<Record<string, { readonly title: string; readonly herd
   },
 };
 
-type Timing = 'leaveQueueMs' | 'leaveHandlerMs' | 'lateAfterMs' | 'patienceMs';
+type Timing = 'leaveQueueMs' | 'leaveHandlerMs' | 'lateAfterMs' | 'patienceMs' | 'silenceMs';
 const TIMING: Pick<Plan, Timing> = {
   leaveQueueMs: 300,
   leaveHandlerMs: 50,
-  lateAfterMs: 2000,
-  patienceMs: quick ? 20_000 : 30_000,
+  lateAfterMs: 1000,
+  patienceMs: 12_000,
+  silenceMs: LIMITS_MS,
 };
 
 /** One run of one library in one scenario. */
@@ -244,7 +247,7 @@ function writeInto(path: string): void {
 function introduce(setups: readonly Setup[]): void {
   print(`${machineLine()}; ${repeats} repeat${repeats === 1 ? '' : 's'}.\n`);
   print(
-    `${LIMITS.slots} slots, a queue of ${LIMITS.queue}, ${LIMITS.waitMs / 1000} s to wait, ${LIMITS.sendMs / 1000} s to send, for each library as far as it has such a setting. A copy has ${copyBytes / 1e6} MB and is made anew for each request.\n`,
+    `${LIMITS.slots} slots, a queue of ${LIMITS.queue}, ${LIMITS.waitMs / 1000} s to wait, ${LIMITS.sendMs / 1000} s to send, for each library as far as it has such a setting. A copy has ${copyBytes / 1e6} MB and is made anew for each request. Late ones have ${TIMING.patienceMs / 1000} s from coming first; never answered: not within ${(TIMING.lateAfterMs + TIMING.patienceMs) / 1000} s, or nobody was sent a byte for ${LIMITS_MS / 1000} s; leaked: still counted ${LIMITS_MS / 1000} s after all have gone.\n`,
   );
   print('| | version | how it is set up |\n|---|---|---|');
   for (const setup of setups) print(`| ${setup.name} |${versionOf(setup)} | ${setup.note} |`);
@@ -263,7 +266,9 @@ for (const name of chosen) {
   if (scenario === undefined)
     throw new Error(`Cannot measure: a scenario is one of ${Object.keys(SCENARIOS).join(', ')}, got ${name}`);
   const results = await measureScenario(scenario.herd, setups);
-  print(`\n**(${name}) ${scenario.title}**, and 10 late ones after 2 s\n\n${tableOf(results)}`);
+  print(
+    `\n**(${name}) ${scenario.title}**, and ${scenario.herd.late} late ones after ${TIMING.lateAfterMs / 1000} s\n\n${tableOf(results)}`,
+  );
   for (const [setup, pairs] of results)
     kept.push({ scenario: name, setup: setup.name, runs: pairs.map(({ run }) => run) });
 }

@@ -227,6 +227,14 @@ describe.runIf(programsAvailable('helm', 'kubernetes-validate'))('the chart', ()
     expect([livenessProbe.exec, readinessProbe.exec]).toEqual([command('/health/live'), command('/health/ready')]);
     expect([livenessProbe.httpGet, readinessProbe.httpGet]).toEqual([undefined, undefined]);
     expect((await configOf(stringify(config))).server.tls).toMatchObject({ clientVerification: 'require' });
+    // the check sends a token that stands in a variable, and knows of no other
+    const own = { config: { ...config, admin: { token: 'a-token-that-the-check-cannot-read' } } };
+    expect(template(own)).toMatchObject({ status: 1, text: expect.stringContaining('admin.tokenSecret.name') });
+    const { env } = containerOf({ ...own, admin: { tokenSecret: { name: 'admin-token' } } });
+    expect(env).toContainEqual({
+      name: 'HEADGATE_ADMIN_TOKEN',
+      valueFrom: { secretKeyRef: { name: 'admin-token', key: 'token' } },
+    });
   });
 
   it('has no variable of the values but in a Secret, which replaces the pods when it changes', () => {

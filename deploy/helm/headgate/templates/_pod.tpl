@@ -40,17 +40,19 @@ spec:
         # whatever else says so: where probes ask and the Service leads
         - name: PORT
           value: {{ include "headgate.port" . | quote }}
-        {{- if .Values.admin.exposed }}
         - name: HEADGATE_ADMIN
-          value: 0.0.0.0:{{ .Values.admin.port }}
+          value: {{ ternary "0.0.0.0" "127.0.0.1" .Values.admin.exposed }}:{{ .Values.admin.port }}
+        {{- if and .Values.admin.exposed (not .Values.admin.tokenSecret.name) }}
+        {{- fail "admin.exposed wants a token: set admin.tokenSecret.name" }}
+        {{- end }}
+        {{- with .Values.admin.tokenSecret }}
+        {{- if .name }}
         - name: HEADGATE_ADMIN_TOKEN
           valueFrom:
             secretKeyRef:
-              name: {{ required "admin.exposed wants a token: set admin.tokenSecret.name" .Values.admin.tokenSecret.name }}
-              key: {{ .Values.admin.tokenSecret.key }}
-        {{- else }}
-        - name: HEADGATE_ADMIN
-          value: 127.0.0.1:{{ .Values.admin.port }}
+              name: {{ .name }}
+              key: {{ .key }}
+        {{- end }}
         {{- end }}
       {{- if or .Values.envFrom .Values.env }}
       envFrom:
@@ -71,6 +73,9 @@ spec:
       {{- $server := .Values.config.server | default dict }}
       {{- $certificates := eq (dig "clientVerification" "" ($server.tls | default dict)) "require" }}
       {{- if $certificates }}
+      {{- if and (dig "admin" "token" "" .Values.config) (not .Values.admin.tokenSecret.name) }}
+      {{- fail "clientVerification: require has the admin port asked for health: set admin.tokenSecret.name, and no config.admin.token" }}
+      {{- end }}
       # the kubelet has no certificate to show: the admin port is asked, from within
       {{- else }}
       # the clients' port has the health pages as well: the admin port may be on loopback, or want a token

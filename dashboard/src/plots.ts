@@ -118,7 +118,6 @@ export class Plots {
       hooks: {
         setCursor: [
           (plot) => {
-            if (this.#kept !== undefined) return;
             this.#at = plot.cursor.idx ?? undefined;
             this.#read();
           },

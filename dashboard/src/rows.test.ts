@@ -56,7 +56,8 @@ describe('deliveries in progress', () => {
 describe('environments', () => {
   it('stand with the ill ones first, else by name, whatever the order of the server', () => {
     const environments = [
-      environment('b'),
+      environment('b 10'),
+      environment('b 9'),
       environment('c', { connection: 'INTERRUPTED' }),
       environment('a'),
       environment('d', { ready: false, connection: 'INITIALIZING' }),
@@ -67,7 +68,8 @@ describe('environments', () => {
       ['c', 'INTERRUPTED', 'warn'],
       ['e', 'ready, store INTERRUPTED', 'warn'],
       ['a', 'ready', 'good'],
-      ['b', 'ready', 'good'],
+      ['b 9', 'ready', 'good'],
+      ['b 10', 'ready', 'good'],
     ]);
   });
 

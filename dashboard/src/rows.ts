@@ -20,6 +20,7 @@ const ENVIRONMENTS_MAX = 200;
 const SOURCES_MAX = 100;
 const DELIVERIES_MAX = 20;
 const TROUBLE_MAX = 20;
+const NAMES = new Intl.Collator('en', { numeric: true });
 
 export interface DeliveryRow {
   readonly name: string;
@@ -76,10 +77,7 @@ export interface EnvironmentRow {
 
 /** Environments of flags: those that are not well first, each group by name. */
 export function environmentRows({ environments }: State): readonly EnvironmentRow[] {
-  return environments
-    .map(environmentRow)
-    .toSorted((a, b) => weight(a.tone) - weight(b.tone) || (a.name < b.name ? -1 : 1))
-    .slice(0, ENVIRONMENTS_MAX);
+  return environments.map(environmentRow).toSorted(byNeed).slice(0, ENVIRONMENTS_MAX);
 }
 
 function environmentRow(environment: Environment): EnvironmentRow {
@@ -107,6 +105,11 @@ function environmentState(environment: Environment): { state: string; tone: Tone
     state: `${tone === 'good' ? 'ready' : connection}${store}`,
     tone: tone === 'good' && store !== '' ? 'warn' : tone,
   };
+}
+
+/** What is not well first, each group by name: 2 before 10. */
+function byNeed(a: { tone: Tone; name: string }, b: { tone: Tone; name: string }): number {
+  return weight(a.tone) - weight(b.tone) || NAMES.compare(a.name, b.name);
 }
 
 function weight(tone: Tone): number {
@@ -152,7 +155,7 @@ export function sourceRows({ decisions }: State): readonly SourceRow[] {
       decisions: count(source.decisions),
     }),
   );
-  return rows.toSorted((a, b) => weight(a.tone) - weight(b.tone) || (a.name < b.name ? -1 : 1)).slice(0, SOURCES_MAX);
+  return rows.toSorted(byNeed).slice(0, SOURCES_MAX);
 }
 
 /** A name and what stands beside it. */

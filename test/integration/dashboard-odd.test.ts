@@ -85,6 +85,27 @@ describe.runIf(browserAvailable())('the page in odd places', { timeout: TEST_MS_
     }
   });
 
+  // Fails when a sentence has only the room that it needs while nothing goes on.
+  it('does not move its numbers on a phone when a herd comes', async () => {
+    await visit.open({ viewport: { width: 360, height: 740 }, isMobile: true });
+    await visit.isLive();
+    const place = (): Promise<string> =>
+      visit.page.evaluate(
+        "JSON.stringify(['#figures', '#charts'].map((id) => document.querySelector(id).getBoundingClientRect().top))",
+      );
+    await visit.tell({ ...QUIET, atMs: QUIET.atMs + 1000 });
+    const quiet = await place();
+    const { budget } = QUIET;
+    await visit.tell({
+      ...QUIET,
+      atMs: QUIET.atMs + 2000,
+      budget: { ...budget, held: 32, waiting: 4000, longestWaitMs: 9900, refused: { ...budget.refused, full: 12_345 } },
+      deliveries: { ...QUIET.deliveries, active: 1234 },
+    });
+    expect(await visit.text('#summary')).toMatch(/^A herd is here/);
+    expect(await place()).toBe(quiet);
+  });
+
   it('has a unit at each axis', async () => {
     await visit.open();
     await visit.isLive();

@@ -36,9 +36,9 @@ const FLAGS_PER_CHANGED = 40;
 const TEST_MS_MAX = 180_000;
 const DECISIONS = 5000;
 const WAIT_MS = 60_000;
-const IMAGE_BYTES_MAX = 300_000;
+const IMAGE_BYTES_MAX = 350_000;
 const PHONE = { width: 360, height: 740 };
-const DESKTOP = { width: 1280, height: 1740 };
+const DESKTOP = { width: 1280, height: 1900 };
 const images = process.env['DASHBOARD_IMAGES'];
 
 const folder = mkdtempSync(join(tmpdir(), 'headgate-dashboard-'));

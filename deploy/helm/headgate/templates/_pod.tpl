@@ -73,7 +73,7 @@ spec:
       {{- $server := .Values.config.server | default dict }}
       {{- $certificates := eq (dig "clientVerification" "" ($server.tls | default dict)) "require" }}
       {{- if $certificates }}
-      {{- if and (dig "admin" "token" "" .Values.config) (not .Values.admin.tokenSecret.name) }}
+      {{- if and (.Values.config.admin | default dict).token (not .Values.admin.tokenSecret.name) }}
       {{- fail "clientVerification: require has the admin port asked for health: set admin.tokenSecret.name, and no config.admin.token" }}
       {{- end }}
       # the kubelet has no certificate to show: the admin port is asked, from within

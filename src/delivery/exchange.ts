@@ -159,7 +159,7 @@ class NodeExchange implements Exchange {
       this.#finished = !isCut(req, res);
       if (this.#finished && this.#receipt !== undefined && !isHttp2(res)) this.#sent(this.#receipt);
     });
-    body.once('close', () => this.#over(this.#finished));
+    body.once('close', () => this.#over(this.#finished || this.#isHeadOnly()));
     if (!isHttp2(res)) whenLostBeforeTurn(res, req.socket, () => this.#over(false));
     if (isHttp2(res) ? res.stream.closed : res.closed) this.#over(false);
   }
@@ -265,6 +265,13 @@ class NodeExchange implements Exchange {
     res.writeHead(status, withoutConnection(headers));
     const bodyless = this.method === 'HEAD' || status === 204 || status === 304;
     return new Http2Channel(res.stream, { rawSockets, bodyBytes, bodyless, ...(clock === undefined ? {} : { clock }) });
+  }
+
+  /** Node ends a stream that answers HEAD before anybody can listen: all of it is sent once its head is. */
+  #isHeadOnly(): boolean {
+    const res = this.#res;
+    if (!isHttp2(res) || this.method !== 'HEAD') return false;
+    return res.stream.headersSent && res.stream.rstCode === constants.NGHTTP2_NO_ERROR;
   }
 
   #mayAnswer(how: string): boolean {

@@ -246,8 +246,9 @@ describe.each(STACKS)('on %s', (name) => {
     expect(copies.stats().ended.overdue).toBe(1);
   });
 
-  it('an answer without a body frees its slot', async () => {
-    const { copies, rig } = await setUp(name);
+  // Fails, over HTTP/2, when the exchange waits for the 'finish' of an answer to HEAD: there is none.
+  it('an answer without a body is complete, and frees its slot', async () => {
+    const { copies, rig, world } = await setUp(name);
     for (const [path, method] of [
       ['/304', 'GET'],
       ['/small', 'HEAD'],
@@ -264,6 +265,8 @@ describe.each(STACKS)('on %s', (name) => {
       ]);
       await until('the slot free', () => copies.held === 0);
     }
+    const { admitted, ended } = copies.stats();
+    expect([ended.completed, world.aborted]).toEqual([admitted, []]);
   });
 
   // Rule 8. Fails when #end does not take the copy off the watch: the connection is then cut as overdue.

@@ -30,9 +30,13 @@ export class Examples implements Disposable {
     return join(this.folder, 'examples', file);
   }
 
-  /** Runs a program of an example. */
+  /** Runs a program of an example, as outside of tests: Express logs no errors where NODE_ENV says that it is tested. */
   run(file: string, args: readonly string[] = []): LineProcess {
-    return new LineProcess({ command: process.execPath, args: [this.path(file), ...args], env: { PORT: '0' } });
+    return new LineProcess({
+      command: process.execPath,
+      args: [this.path(file), ...args],
+      env: { PORT: '0', NODE_ENV: '' },
+    });
   }
 
   /** Runs a server, and answers when it says on which port it listens. */

@@ -56,6 +56,15 @@ class Demo {
     if (pid !== undefined) process.kill(to === 'all' ? -pid : pid, signal);
   }
 
+  /** Whatever is left of it. */
+  kill(): void {
+    try {
+      this.signal('SIGKILL', 'all');
+    } catch {
+      // nothing is
+    }
+  }
+
   /** When nobody has its standard output any more. */
   async ended(): Promise<void> {
     await this.#process.stop('stdin');
@@ -211,9 +220,13 @@ describe.runIf(folder !== undefined)('npx headgate demo, in a folder where only 
   ] as const)('does not stay behind when %s', async (_, signal, to) => {
     const other = new Demo(folder ?? '', '--port', '0', '--admin-port', '0');
     const file = await other.says(/^ +flags: +(\/\S+)$/);
-    other.signal(signal, to);
-    await other.says(/^.*"msg":"stopped"/);
-    await other.ended();
-    expect(() => readFileSync(file)).toThrow('ENOENT');
+    try {
+      other.signal(signal, to);
+      await other.says(/^.*"msg":"stopped"/);
+      await other.ended();
+      expect(() => readFileSync(file)).toThrow('ENOENT');
+    } finally {
+      other.kill();
+    }
   });
 });

@@ -6,7 +6,7 @@ import { brokenLinksOf, proseOf, shellLinesOf } from './support/markdown.ts';
 
 const FILE_BYTES_MAX = 1024 * 1024;
 const COMPILE_MS_MAX = 60_000;
-const CORE_ROOMS = ['admission', 'delivery', 'dataset'];
+const CORE_ROOMS = ['admission', 'delivery', 'dataset', 'middleware'];
 
 const files = projectFiles();
 const read = (path: string): string => readFileSync(ROOT + path, 'utf8');

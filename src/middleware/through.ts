@@ -11,8 +11,8 @@ const BYTES_WANTED = 65_536;
  * client is his to say then, and the response must not be written around him.
  */
 export function isWrapped(res: NodeResponse): boolean {
-  const { write } = 'stream' in res ? Http2ServerResponse.prototype : ServerResponse.prototype;
-  return res.write !== write;
+  const own: object = 'stream' in res ? Http2ServerResponse.prototype : ServerResponse.prototype;
+  return Reflect.get(res, 'write') !== Reflect.get(own, 'write');
 }
 
 /** How far a payload has got through a wrapped response. */

@@ -112,12 +112,11 @@ export class Wire {
     this.#socket.destroy();
   }
 
-  /** A connection whose TCP is in our hands, under TLS that reads no further than it must. */
+  /** A connection whose TCP is in our hands, under TLS. What TLS reads ahead, at most some records, is not handed on. */
   #connectBelow(to: TcpNetConnectOpts, secured: ConnectionOptions): [Socket, Socket] {
     const tcp = connectTcp(to);
     tcp.on('error', (error) => this.#failed(error));
-    const below = { ...secured, socket: tcp, highWaterMark: 1 };
-    const socket = connectTls(below);
+    const socket = connectTls({ ...secured, socket: tcp });
     socket.on('data', (piece: Buffer) => {
       if (!this.#read(piece.length, piece)) socket.pause();
     });
@@ -146,8 +145,7 @@ export class Wire {
 
   /** Answers whether to read on. */
   #read(length: number, buffer: Uint8Array): boolean {
-    // what TLS had to take to know the beginning of it, and hands on, one that stands still has not read
-    if (this.#isOver || this.isStanding) return false;
+    if (this.#isOver) return false;
     this.bytes += length;
     this.#sink.onPiece(buffer.subarray(0, length) as Buffer);
     return !this.#isHeldBack && this.#pace.kind !== 'slow' && !this.isStanding;

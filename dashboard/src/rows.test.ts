@@ -30,10 +30,13 @@ describe('deliveries in progress', () => {
     const rows = deliveryRows(
       withDeliveries([delivery({ address: '10.0.0.2', parked: true }), delivery({ address: '10.0.0.1' })]),
     );
-    expect(rows.map(({ address, parked }) => [address, parked])).toEqual([
-      ['10.0.0.2', true],
-      ['10.0.0.1', false],
+    expect(rows.map(({ address, slot }) => [address, slot])).toEqual([
+      ['10.0.0.2', 'parked'],
+      ['10.0.0.1', 'held'],
     ]);
+    // fails when a delivery holds a slot of which the budget knows nothing
+    const [free] = deliveryRows({ ...withDeliveries([delivery()]), budget: { ...QUIET.budget, enabled: false } });
+    expect(free?.slot).toBe('no limit');
   });
 
   it('say how far they are, as far as that is known', () => {

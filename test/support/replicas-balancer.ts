@@ -4,16 +4,14 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { isThereOrSkipped } from './missing.ts';
 
 const READY_MS_MAX = 15_000;
 
 /** Whether a real balancer can be run here. In CI it must be there: a missing one is an error, never a skipped test. */
 export function balancerAvailable(): boolean {
-  if (spawnSync('haproxy', ['-v']).status === 0) return true;
   const problem = 'Cannot run a balancer: haproxy must be on the PATH, got none';
-  if (process.env['CI'] === 'true') throw new Error(problem);
-  process.stderr.write(`${problem}; its tests are skipped\n`);
-  return false;
+  return isThereOrSkipped(spawnSync('haproxy', ['-v']).status === 0, problem);
 }
 
 /** A port of loopback that is free now: for what must keep its port through restarts. */

@@ -60,7 +60,6 @@ export class StateReader {
     const { version, startedAtMs, wallNow, ready, healthy, stopping, figures, metrics } = this.#parts;
     const now = figures();
     const { deliveries, decisions } = now;
-    const { savedBytes, compressedAwayBytes, sentBytes, full, catchUps, current } = metrics.totals();
     return {
       atMs: wallNow(),
       startedAtMs,
@@ -84,12 +83,7 @@ export class StateReader {
       environmentsTotal: now.environments.length,
       decisions: decisions === undefined ? null : decisionsOf(decisions),
       sharing: {
-        savedBytes,
-        compressedAwayBytes,
-        sentBytes,
-        full,
-        catchUps,
-        current,
+        ...metrics.totals(),
         copiedBytes: this.#parts.deliveries.copiedBytes(),
         pinnedBytes: now.admission.pinnedBytes,
       },

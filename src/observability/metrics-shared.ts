@@ -23,7 +23,9 @@ interface RefusedFact {
 
 /** What was answered so far, over all series. */
 export interface Totals {
+  /** By catch-ups. */
   readonly savedBytes: number;
+  /** By compression. */
   readonly compressedAwayBytes: number;
   /** What nobody knows the encoding of counts as not compressed. */
   readonly sentBytes: { readonly identity: number; readonly gzip: number };

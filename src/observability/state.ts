@@ -1,5 +1,6 @@
 import type { DeliveriesStats, DeliveryProgress } from '../delivery/index.ts';
 import type { Behind } from './figures.ts';
+import type { Totals } from './metrics-shared.ts';
 
 /** What the log warned of: warnings and errors of one text are one. */
 export interface StateTrouble {
@@ -81,16 +82,7 @@ export interface State {
       readonly decisions: number;
     }[];
   } | null;
-  readonly sharing: {
-    /** By catch-ups. */
-    readonly savedBytes: number;
-    /** By compression. */
-    readonly compressedAwayBytes: number;
-    readonly sentBytes: { readonly identity: number; readonly gzip: number };
-    /** Answers: full copies, catch-ups and deltas, nothing new. */
-    readonly full: number;
-    readonly catchUps: number;
-    readonly current: number;
+  readonly sharing: Totals & {
     /** What deliveries in progress would hold, each with a copy of its own. */
     readonly copiedBytes: number;
     /** What they do hold. */

@@ -278,7 +278,7 @@ describe('a handler of node:http that fails', () => {
     const rig = await listen(http.createServer(limitDeliveries(copies, failing, { onError })));
     const answered = await ask(rig, '/answered');
     expect([answered.status, await answered.ended]).toEqual([500, 'whole']);
-    await expect(ask(rig, '/not')).rejects.toThrow('socket hang up');
+    await expect(ask(rig, '/not')).rejects.toThrow(/socket hang up|ECONNRESET/);
     await until('both ended', () => copies.held === 0);
     const { completed, error } = copies.stats().ended;
     expect([errors, completed, error]).toEqual([[new Error('/answered'), new Error('/not')], 1, 1]);
@@ -293,7 +293,7 @@ describe('a handler of node:http that fails', () => {
     const onError = (error: unknown): void => void errors.push(error);
     const copies = new Copies({ maxConcurrent: 1 });
     const rig = await listen(http.createServer(limitDeliveries(copies, () => undefined, { tenant, onError })));
-    await expect(ask(rig)).rejects.toThrow('socket hang up');
+    await expect(ask(rig)).rejects.toThrow(/socket hang up|ECONNRESET/);
     expect([errors, copies.held]).toEqual([[new Error('no tenant')], 0]);
   });
 

@@ -422,6 +422,7 @@ describe('copies', () => {
     [{ sweepMs: 0 }, 'sweepMs must be'],
     [{ capMs: 0 }, 'capMs must be a positive number, got 0'],
     [{ handlerMsMax: Number.NaN }, 'handlerMsMax must be a positive number, got NaN'],
+    [{ leftMsMax: -1 }, 'leftMsMax must be a positive number, got -1'],
   ])('refuse %o', (options, message) => {
     expect(() => new Copies({ maxConcurrent: 1, ...options })).toThrow(message);
   });

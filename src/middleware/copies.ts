@@ -74,8 +74,9 @@ export class Copies {
   /** @throws HeadgateError `HG_OPTION` for an option out of range. */
   constructor(options: CopiesOptions) {
     const { name = 'copies', maxConcurrent, maxQueued = 1000, waitMsMax = 5000, maxParked = maxConcurrent } = options;
-    const { handlerMsMax = 60_000, sweepMs = 250, clock = systemClock } = options;
+    const { handlerMsMax = 60_000, leftMsMax = 10_000, sweepMs = 250, clock = systemClock } = options;
     checkPositive('handlerMsMax', handlerMsMax);
+    if (leftMsMax !== 0) checkPositive('leftMsMax', leftMsMax);
     checkPositive('capMs', options.capMs ?? Infinity);
     this.#name = name;
     this.#options = options;
@@ -203,10 +204,11 @@ export class Copies {
   }
 
   #contextOf(maxParked: number): Omit<CopyContext, 'deliveries'> {
-    const { floorBytesPerSecond = 65_536, capMs, creditMs } = this.#options;
+    const { floorBytesPerSecond = 65_536, capMs, creditMs, leftMsMax = 10_000 } = this.#options;
     return {
       clock: this.#clock,
       capMs,
+      leftMsMax,
       rawSockets: this.#rawSockets(),
       parking: () => maxParked > 0 && this.#limiter.waiting > 0,
       watch: (meter, cut) => {

@@ -21,6 +21,7 @@ export interface CopyContext {
   readonly rawSockets: RawSockets;
   readonly deliveries: Deliveries;
   readonly capMs: number | undefined;
+  readonly leftMsMax: number;
   /** Whether others wait for a slot, and it may be lent. */
   readonly parking: () => boolean;
   watch(meter: Meter, cut: (reason: CutReason) => void): Watched;
@@ -70,6 +71,12 @@ export class Copy {
   #ending: Ending | undefined;
   #endedAtMs = 0;
   #delivered = false;
+  /** The handler has taken the signal: it stops when it is told to. */
+  #isTold = false;
+  /** The handler has ended, where that is known. */
+  #isHandled = false;
+  /** The client has left, and the handler works on. Ends that. */
+  #stopLingering: (() => void) | undefined;
 
   /** Made by {@link Copies}. */
   constructor(answering: Answering, slot: Slot, tenant: string, context: CopyContext) {
@@ -85,12 +92,17 @@ export class Copy {
         ? new Http2Meter(res.stream)
         : new Http1Meter(res, req.socket, context.rawSockets.ofSocket(req.socket));
     this.#watched = context.watch(this.#meter, (reason) => this.cut(reason));
-    exchange.onClose((complete) => this.#end(complete ? 'completed' : 'client_gone'));
+    exchange.onClose((complete) => {
+      if (complete) this.#end('completed');
+      else this.#left();
+    });
   }
 
   /** Aborts when the copy ends in any way but `completed`: stop making what nobody will get. */
   get signal(): AbortSignal {
+    this.#isTold = true;
     this.#controller ??= new AbortController();
+    this.#lingered();
     if (this.#ending !== undefined) this.#abort(this.#ending);
     return this.#controller.signal;
   }
@@ -129,6 +141,7 @@ export class Copy {
       throw new HeadgateError('HG_OPTION', `Cannot deliver: the response must not have begun, got ${req.url} again`);
     const { source, isReading, abandon } = openPayload(payload);
     this.#delivered = true;
+    this.#lingered();
     const given = inLowerCase(options.headers);
     const headers = { ...given, ...lengthOf(res, given, source.bytes) };
     const isBodyless = req.method === 'HEAD' || res.statusCode === 204 || res.statusCode === 304;
@@ -188,6 +201,32 @@ export class Copy {
     return { outcome, bytes: passage.bytes, ms: this.ms - fromMs, parkedMs: 0, ...failed };
   }
 
+  /** The handler has ended: for adapters that see it. */
+  handled(): void {
+    this.#isHandled = true;
+    this.#lingered();
+  }
+
+  /** The client is gone. What is still being made for it takes up as much as it did before. */
+  #left(): void {
+    const { res } = this.#answering;
+    const { clock, leftMsMax } = this.#context;
+    const isOver = this.#isTold || this.#isHandled || this.#delivered || res.headersSent || leftMsMax === 0;
+    if (isOver || this.#ending !== undefined) return this.#end('client_gone');
+    this.#context.unwatch(this.#watched);
+    const timer = clock.after(leftMsMax, () => this.#lingered());
+    const leaveAlone = whenTouched(res, () => this.#lingered());
+    this.#stopLingering = () => {
+      timer.cancel();
+      leaveAlone();
+    };
+  }
+
+  /** If it waited for its handler, it does so no longer. */
+  #lingered(): void {
+    if (this.#stopLingering !== undefined) this.#end('client_gone');
+  }
+
   /** Gives it up: the connection (HTTP/1.1) or stream (HTTP/2) is reset, the slot freed, the signal aborted. */
   cut(reason: CutReason | 'shutdown' | 'error'): void {
     if (this.#ending !== undefined) return;
@@ -205,6 +244,8 @@ export class Copy {
     if (this.#ending !== undefined) return;
     this.#endedAtMs = this.#context.clock.now();
     this.#ending = ending;
+    this.#stopLingering?.();
+    this.#stopLingering = undefined;
     this.#context.unwatch(this.#watched);
     this.#slot.release();
     this.#context.ended(this, ending);
@@ -218,6 +259,28 @@ export class Copy {
     reason.name = 'AbortError';
     this.#controller.abort(reason);
   }
+}
+
+type Method = (...args: unknown[]) => unknown;
+
+/** Tells when a response to which nothing can be sent any more is written to. Answers what undoes it. */
+function whenTouched(res: NodeResponse, touched: () => void): () => void {
+  const methods = res as unknown as Record<string, Method>;
+  const undo = ['writeHead', 'write', 'end'].map((name) => {
+    const own = Object.getOwnPropertyDescriptor(res, name);
+    const method = methods[name];
+    methods[name] = function (this: unknown, ...args: unknown[]) {
+      touched();
+      return method?.apply(this, args);
+    };
+    return () => {
+      if (own === undefined) delete methods[name];
+      else Object.defineProperty(res, name, own);
+    };
+  });
+  return () => {
+    for (const each of undo) each();
+  };
 }
 
 /** A name that is given twice in two spellings would be sent twice. */

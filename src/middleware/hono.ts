@@ -44,7 +44,11 @@ export function limitDeliveries<Context extends HonoContextLike = HonoContextLik
   return async (c, next) => {
     const { copy, shed } = await admit(copies, { ...nodeOf(c), request: c }, options);
     if (copy !== undefined) {
-      await next();
+      try {
+        await next();
+      } finally {
+        copy.handled();
+      }
       return undefined;
     }
     if (shed === undefined) return alreadySent();

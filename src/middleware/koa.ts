@@ -44,7 +44,11 @@ export function limitDeliveries<Context extends KoaContextLike = KoaContextLike>
   return async (ctx, next) => {
     const { copy, shed } = await admit(copies, { req: ctx.req, res: ctx.res, request: ctx }, options);
     if (copy !== undefined) {
-      await next();
+      try {
+        await next();
+      } finally {
+        copy.handled();
+      }
     } else if (shed === undefined) {
       // nobody is there to be answered
       ctx.respond = false;

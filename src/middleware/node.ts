@@ -44,7 +44,7 @@ export function limitDeliveries<Req extends NodeRequest = IncomingMessage, Res e
     try {
       const entry = await admit(copies, { req, res, request: req }, options);
       copy = entry.copy;
-      if (copy !== undefined) await handler(req, res, copy);
+      if (copy !== undefined) await handled(copy, handler(req, res, copy));
       else if (entry.shed !== undefined) answerShed(res, entry.shed);
     } catch (error) {
       failed(error, { req, res, copy }, options);
@@ -52,6 +52,16 @@ export function limitDeliveries<Req extends NodeRequest = IncomingMessage, Res e
   };
   // a promise would be one that nobody looks at: createServer takes none
   return (req, res) => void answer(req, res);
+}
+
+/** A handler that is not asynchronous has ended when it has answered, and nobody can say before. */
+async function handled(copy: Copy, result: unknown): Promise<void> {
+  if (!(result instanceof Promise)) return;
+  try {
+    await result;
+  } finally {
+    copy.handled();
+  }
 }
 
 /** Who did not answer now never will. */

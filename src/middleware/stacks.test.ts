@@ -205,6 +205,38 @@ describe.each(STACKS)('on %s', (name) => {
     },
   );
 
+  // Rule 6, of handlers at work. Fails when a client's end frees the slot at once, and when nobody sees that it was answered.
+  it('a handler that works on after its client has left keeps its slot until it answers', async () => {
+    const { clock, copies, rig, world } = await setUp(name);
+    const over = connect(rig);
+    const ends = endOf(rig, '/gate/deaf', over);
+    await until('the handler', () => world.atGate === 1);
+    const next = ask(rig, '/small');
+    await until('one in the queue', () => copies.waiting === 1);
+    disconnect(over);
+    expect((await ends).ended).toBe('broken');
+    await turns(50);
+    expect([copies.held, copies.waiting, world.ran]).toEqual([1, 1, ['/gate/deaf']]);
+    world.open();
+    expect(await textOf(await next)).toBe('/small');
+    await until('the slot free', () => copies.held === 0);
+    expect([copies.stats().ended.client_gone, copies.stats().ended.completed, clock.armed]).toEqual([1, 1, 0]);
+  });
+
+  // Fails when nobody looks at how long it works on.
+  it('a handler that works on for ever keeps it for a time only', async () => {
+    const { clock, copies, rig, world } = await setUp(name, { leftMsMax: 3000 });
+    const over = connect(rig);
+    const ends = endOf(rig, '/gate/deaf', over);
+    await until('the handler', () => world.atGate === 1);
+    disconnect(over);
+    expect((await ends).ended).toBe('broken');
+    const fromMs = clock.now();
+    await passUntil('the slot free', clock, () => copies.held === 0);
+    expect(clock.now() - fromMs).toBeGreaterThanOrEqual(3000);
+    expect([copies.stats().ended.client_gone, clock.armed]).toEqual([1, 0]);
+  });
+
   it.each(['/throw', '/reject'])(
     '%s reaches the error handling of the framework as it is, and frees the slot',
     async (path) => {

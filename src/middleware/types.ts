@@ -51,6 +51,11 @@ export interface CopiesOptions {
   readonly capMs?: number;
   /** How long a handler may write nothing while nothing waits for its client. Default 60 s; Infinity is for ever. */
   readonly handlerMsMax?: number;
+  /**
+   * How long a slot is kept for a handler that works on after its client has left: until it answers or ends, at most so long.
+   * One that has taken the copy's signal is told to stop, and its slot is free at once. Default 10 s; 0 frees it at once always.
+   */
+  readonly leftMsMax?: number;
   /** How often readers are looked at. Default 250 ms. */
   readonly sweepMs?: number;
   readonly clock?: Clock;

@@ -44,7 +44,7 @@ export const STACKS: readonly StackName[] = [
 /**
  * What the handler of each stack does, by its own means, for a path: answers (`/small`, `/big`, `/stream`), hands over
  * (`/deliver`, `/deliver-broken`), fails (`/throw`, `/reject`, `/broken`), never answers (`/never`), answers without a body
- * (`/304`), or waits until the test opens its gate (`/gate`).
+ * (`/304`), or waits until the test opens its gate (`/gate`; `/gate/deaf` without a look at its signal).
  */
 export class World {
   /** The paths whose handler was run, in order. */
@@ -70,11 +70,14 @@ export class World {
   async enter(path: string, copy: onNode.Copy, held: () => number): Promise<void> {
     this.ran.push(path);
     this.mostHeld = Math.max(this.mostHeld, held());
-    const { signal } = copy;
-    signal.addEventListener('abort', () => this.aborted.push(`${path}: ${(signal.reason as Error).message}`));
+    if (!path.endsWith('/deaf')) this.#listen(path, copy.signal);
     if (path.startsWith('/gate')) await new Promise<void>((resolve) => this.#gates.push(resolve));
     if (path === '/never') await new Promise(() => undefined);
     if (path === '/reject') await Promise.reject(new Error('rejected'));
+  }
+
+  #listen(path: string, signal: AbortSignal): void {
+    signal.addEventListener('abort', () => this.aborted.push(`${path}: ${(signal.reason as Error).message}`));
   }
 }
 

@@ -220,6 +220,7 @@ async function assemble(options: RelayOptions): Promise<Parts> {
   // with nothing configured, flags: their environments may come later
   if (hasFlags(config) || !config.decisions.enabled) services.push(await FlagsService.open(shared));
   if (config.decisions.enabled) services.push(await DecisionsService.open(shared));
+  log.call((name) => services.map((service) => service.tenantOf?.(name)).find((label) => label !== undefined) ?? name);
   const health = healthRoutes({
     ready: () => services.every(({ ready }) => ready),
     status: () => statusOf({ services, limiter, deliveries }),

@@ -27,6 +27,7 @@ export function figuresOf(
   const slots = budget.slotsMax === null ? undefined : share(budget.held, budget.slotsMax);
   const queue = budget.queueMax === null ? undefined : share(budget.waiting, budget.queueMax);
   const pinned = budget.pinnedBytesMax === null ? undefined : share(budget.pinnedBytes, budget.pinnedBytesMax);
+  const parked = budget.parkedMax === null ? undefined : share(budget.parked, budget.parkedMax);
   const open = budget.waitingOpen === 0 ? '' : ` + ${counted(budget.waitingOpen, 'stream')}`;
   return [
     {
@@ -57,9 +58,9 @@ export function figuresOf(
       id: 'parked',
       label: 'Parked',
       value: count(budget.parked),
-      note: `${count(deliveries.parks)} since the start`,
-      share: undefined,
-      tone: 'calm',
+      note: `${budget.parkedMax === null ? '' : `of ${count(budget.parkedMax)}, `}${count(deliveries.parks)} since the start`,
+      share: parked,
+      tone: toneOf(parked, false),
     },
     {
       id: 'pinned',

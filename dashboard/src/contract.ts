@@ -16,6 +16,7 @@ export interface State {
   readonly deliveries: Deliveries;
   readonly environments: readonly Environment[];
   readonly environmentsTotal: number;
+  readonly streams: number;
   readonly decisions: Decisions | null;
   readonly sharing: Sharing;
   readonly memory: Memory;
@@ -34,6 +35,7 @@ interface Budget {
   readonly queueMax: number | null;
   readonly held: number;
   readonly parked: number;
+  readonly parkedMax: number | null;
   readonly waiting: number;
   readonly waitingOpen: number;
   readonly pinnedBytes: number;

@@ -65,12 +65,9 @@ export function connectionTone({ connection }: Environment): Tone {
 
 /** What goes on, in a sentence. */
 export function summaryOf(state: State, refusedInMinute: number): string {
-  const { budget, deliveries, environments, environmentsTotal, decisions } = state;
-  const streams = environments.reduce((sum, each) => sum + each.streams, 0);
+  const { budget, deliveries, environments, streams, decisions } = state;
   const clients = [
-    ...(environments.length > 0 || decisions === null
-      ? [`${environments.length < environmentsTotal ? 'At least ' : ''}${counted(streams, 'open stream')}`]
-      : []),
+    ...(environments.length > 0 || decisions === null ? [counted(streams, 'open stream')] : []),
     ...(decisions === null ? [] : [counted(decisions.bouncers, 'bouncer')]),
   ].join(' and ');
   const refused = refusedInMinute === 0 ? '' : `, ${count(refusedInMinute)} refused in the last minute`;

@@ -39,8 +39,10 @@ async function archiveSizes(path: string): Promise<number[]> {
     content.on('end', next);
     content.resume();
   });
+  // first: of a stream that nobody reads yet, a file that is not there ends the process
+  const isZipped = isGzip(await firstBytes(path, 2));
   const file = createReadStream(path);
-  if (isGzip(await firstBytes(path, 2))) await pipeline(file, createGunzip(), tar);
+  if (isZipped) await pipeline(file, createGunzip(), tar);
   else await pipeline(file, tar);
   return sizes;
 }

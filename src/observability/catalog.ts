@@ -28,6 +28,7 @@ export const ADMISSION: Metrics<
   | 'slotsMax'
   | 'held'
   | 'parked'
+  | 'parkedMax'
   | 'waiting'
   | 'queueMax'
   | 'waitingOpen'
@@ -40,6 +41,10 @@ export const ADMISSION: Metrics<
   slotsMax: gauge('headgate.admission.slots.max', 'Slots there are; absent without a limit'),
   held: gauge('headgate.admission.held', 'Slots held by deliveries'),
   parked: gauge('headgate.admission.parked', 'Slots given up by readers that take nothing'),
+  parkedMax: gauge(
+    'headgate.admission.parked.max',
+    'Readers that may have given up their slot; absent without a limit',
+  ),
   waiting: gauge('headgate.admission.waiting', 'Requests in the queue'),
   queueMax: gauge('headgate.admission.queue.max', 'Requests that the queue has room for; absent without a limit'),
   waitingOpen: gauge('headgate.admission.waiting.open', 'Open streams that wait for a slot, outside the queue'),
@@ -209,7 +214,11 @@ export const DECISIONS: Metrics<
   bytes: { ...gauge('headgate.decisions.size', 'Memory that decisions take'), unit: 'By' },
   offset: gauge('headgate.decisions.offset', 'Offset of the last change'),
   positions: gauge('headgate.cursors', 'Bouncers, by address and filter, of which it is known where they stand'),
-  sourceUp: gauge('headgate.source.up', 'Whether the source answered when it was last asked: 1 or 0', ['source']),
+  sourceUp: gauge(
+    'headgate.source.up',
+    'Whether the source answered, or the file could be read, when it was last looked at: 1 or 0; of flags, files alone',
+    ['source'],
+  ),
   sourceAge: { ...gauge('headgate.source.age', 'Since the source last answered', ['source']), unit: 's' },
   sourceItems: gauge('headgate.source.decisions', 'Decisions that come from the source', ['source']),
   unavailable: counter('headgate.unavailable', 'Requests that could not be answered yet, by cause', ['reason']),

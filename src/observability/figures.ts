@@ -60,6 +60,8 @@ export interface EventFigures {
 export interface FlagFigures {
   /** Whether `/status` calls the whole healthy. */
   readonly healthy: boolean;
+  /** Its files. Absent: none. */
+  readonly sources?: readonly Pick<SourceFigures, 'name' | 'up'>[];
   readonly evaluations: {
     readonly queued: number;
     readonly running: number;
@@ -115,6 +117,8 @@ export interface Figures {
   /** Infinity: no limit. */
   readonly slotsMax: number;
   readonly pinnedBytesMax: number;
+  /** Readers that may have given up their slot at a time; absent: none may. */
+  readonly parkedMax?: number;
   /** Callers that may wait; absent: nobody said. */
   readonly queueMax?: number;
   /** Memory that the process may use; absent: nobody said. */

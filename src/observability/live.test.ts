@@ -66,6 +66,7 @@ function figures(more: Partial<Figures> = {}): Figures {
   return {
     admission: { ...admission, refused: { ...admission.refused, timeout: 10 }, refusedEarly: 4 },
     slotsMax: 4,
+    parkedMax: 2,
     queueMax: 100,
     memoryLimitBytes: 1e9,
     pinnedBytesMax: 1e6,
@@ -137,7 +138,7 @@ describe('a state', () => {
   it('is of the same figures as the metrics', () => {
     const state = readerOf().read();
     expect(state).toMatchObject({ atMs: 5000, startedAtMs: 1000, version: '1.0.0', node: process.version });
-    expect(state.budget).toMatchObject({ slotsMax: 4, queueMax: 100, pinnedBytesMax: 1e6 });
+    expect(state.budget).toMatchObject({ slotsMax: 4, parkedMax: 2, queueMax: 100, pinnedBytesMax: 1e6 });
     // as in the metrics: who was refused early did not wait in vain
     expect(state.budget.refused).toMatchObject({ timeout: 6, early: 4 });
     expect(state.environments).toMatchObject([{ name: 'Shop Production', streams: 5, position: 'digest.7.all' }]);
@@ -158,7 +159,13 @@ describe('a state', () => {
     const none = { admission: limiter.stats(), slotsMax: Number.POSITIVE_INFINITY, pinnedBytesMax: 5 };
     const { decisions: _decisions, ...rest } = figures(none);
     const state = readerOf({ figures: () => ({ ...rest, kernelHeldBytes: undefined }) }).read();
-    expect(state.budget).toMatchObject({ enabled: false, slotsMax: null, queueMax: null, pinnedBytesMax: null });
+    expect(state.budget).toMatchObject({
+      enabled: false,
+      slotsMax: null,
+      parkedMax: null,
+      queueMax: null,
+      pinnedBytesMax: null,
+    });
     expect([state.decisions, state.deliveries.kernelHeldBytes]).toEqual([null, null]);
     expect(JSON.parse(JSON.stringify(state))).toEqual(state);
   });
@@ -204,10 +211,16 @@ describe('a state', () => {
     expect(asked).toHaveLength(3);
   });
 
-  it('shows 200 environments, and says how many there are', () => {
-    const environments = Array.from({ length: 250 }, () => ENVIRONMENT);
+  // fails when those that are not well are not told first
+  it('shows 200 environments, those that are not well before the others, and says how many there are', () => {
+    const well = { ...ENVIRONMENT, ready: true, connected: true };
+    const environments = Array.from({ length: 250 }, (_, at) => ({ ...well, name: `${at}` }));
+    environments[230] = { ...well, name: 'cut off', connected: false };
+    environments[240] = { ...well, name: 'empty', ready: false };
     const state = readerOf({ figures: () => figures({ environments }) }).read();
     expect([state.environments.length, state.environmentsTotal]).toEqual([200, 250]);
+    expect(state.environments.slice(0, 4).map(({ name }) => name)).toEqual(['cut off', 'empty', '0', '1']);
+    expect(state.streams).toBe((state.environments[0]?.streams ?? 0) * 250);
   });
 
   it('tells how busy the loop was since the last one, unless that was just now', () => {

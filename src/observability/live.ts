@@ -79,8 +79,9 @@ export class StateReader {
         kernelHeldBytes: now.kernelHeldBytes ?? null,
         slowest: this.#slowest(),
       },
-      environments: now.environments.slice(0, ENVIRONMENTS_MAX).map(environmentOf),
+      environments: shownOf(now.environments).map(environmentOf),
       environmentsTotal: now.environments.length,
+      streams: now.environments.reduce((sum, { streams }) => sum + streamsOf(streams), 0),
       decisions: decisions === undefined ? null : decisionsOf(decisions),
       sharing: {
         ...metrics.totals(),
@@ -138,6 +139,7 @@ function budgetOf({
   slotsMax,
   queueMax = Number.POSITIVE_INFINITY,
   pinnedBytesMax,
+  parkedMax,
 }: Figures): State['budget'] {
   const { enabled, held, parked, waiting, waitingOpen, pinnedBytes, admitted, refused, refusedEarly } = admission;
   const { full, timeout, aborted, closed } = refused;
@@ -147,6 +149,7 @@ function budgetOf({
     queueMax: enabled ? finite(queueMax) : null,
     held,
     parked,
+    parkedMax: enabled ? (parkedMax ?? null) : null,
     waiting,
     waitingOpen,
     pinnedBytes,
@@ -162,6 +165,17 @@ function memoryOf({ memoryLimitBytes = Number.POSITIVE_INFINITY }: Figures): Sta
   return { rssBytes: rss, heapUsedBytes: heapUsed, externalBytes: external, limitBytes: finite(memoryLimitBytes) };
 }
 
+/** All of them, or those that are not well before the others. */
+function shownOf(environments: readonly EnvironmentFigures[]): readonly EnvironmentFigures[] {
+  if (environments.length <= ENVIRONMENTS_MAX) return environments;
+  const isWell = ({ ready, connected }: EnvironmentFigures): boolean => ready && connected;
+  return environments.toSorted((one, other) => Number(isWell(one)) - Number(isWell(other))).slice(0, ENVIRONMENTS_MAX);
+}
+
+function streamsOf(streams: EnvironmentFigures['streams']): number {
+  return streams.reduce((sum, { count }) => sum + count, 0);
+}
+
 function environmentOf(figures: EnvironmentFigures): State['environments'][number] {
   const { name, ready, connection, dataStore, items, bytes, position, ageMs, streams, behind } = figures;
   return {
@@ -173,7 +187,7 @@ function environmentOf(figures: EnvironmentFigures): State['environments'][numbe
     bytes: bytes ?? null,
     position: position ?? null,
     ageMs: ageMs ?? null,
-    streams: streams.reduce((sum, { count }) => sum + count, 0),
+    streams: streamsOf(streams),
     behind: behindOf(behind),
   };
 }

@@ -25,6 +25,20 @@ function logged(level: 'debug' | 'info' | 'warn', act: () => void): Line[] {
   return lines;
 }
 
+it('calls environments as it is told to, in every line', () => {
+  const lines: Line[] = [];
+  const destination = { write: (line: string) => void lines.push(JSON.parse(line) as Line) };
+  const log = openLog({ level: 'debug', clock: new FakeClock(), destination });
+  log.info({ environment: 'e1' }, 'before');
+  log.call((name) => `Shop ${name}`);
+  for (const level of ['debug', 'info', 'warn', 'error'] as const) log[level]({ environment: 'e1' }, level);
+  lost.publish(() => ({ ...CLIENT, environment: 'e1' }));
+  log.info({ port: 1 }, 'none');
+  log.close();
+  const called = lines.map(({ environment }) => environment);
+  expect(called).toEqual(['e1', ...Array.from({ length: 5 }, () => 'Shop e1'), undefined]);
+});
+
 const WARN = 40;
 const DEBUG = 20;
 const ERROR = 50;

@@ -2,7 +2,7 @@ import pino from 'pino';
 import type { Clock } from '../kernel/index.ts';
 import { caughtUp, delivered, failed, lost, refused } from '../protocols/launchdarkly/index.ts';
 import { logDecisions } from './decisions.ts';
-import { linesOf } from './lines.ts';
+import { linesOf, namesIn } from './lines.ts';
 import { prettyInto } from './pretty.ts';
 import { Repeated } from './repeated.ts';
 import { Trouble, type TroubleLine } from './trouble.ts';
@@ -13,6 +13,8 @@ export interface Log {
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;
   error(fields: object, message: string): void;
+  /** What lines call an environment from here on, by its name in facts: one that nobody named is called by a key. */
+  call(nameOf: (environment: string) => string): void;
   /** What it warned of last, whatever its level: summed, newest first. */
   trouble(): readonly TroubleLine[];
   /** Writes what is held back and stops listening. */
@@ -46,7 +48,10 @@ export function openLog(options: LogOptions): Log {
   const settings = { level: options.level === 'none' ? 'silent' : options.level, base: null };
   const destination = options.destination ?? pino.destination(1);
   const trouble = new Trouble(Date.now);
-  const logger = linesOf(pino(settings, options.format === 'pretty' ? prettyInto(destination) : destination), trouble);
+  let nameOf = (environment: string): string => environment;
+  const called = namesIn((environment) => nameOf(environment));
+  const pinoLogger = pino(settings, options.format === 'pretty' ? prettyInto(destination) : destination);
+  const logger = linesOf(pinoLogger, trouble, called);
   const repeatedWarn = new Repeated((fields) => logger.warn(fields, String(fields['what'])), options.clock);
   const stops = [
     refused.listen(({ environment, route, sdk, remoteAddress, reason, early, waitedMs, retryAfterSeconds }) => {
@@ -83,6 +88,7 @@ export function openLog(options: LogOptions): Log {
     info: (fields, message) => logger.info(fields, message),
     warn: (fields, message) => logger.warn(fields, message),
     error: (fields, message) => logger.error(fields, message),
+    call: (names) => void (nameOf = names),
     trouble: () => trouble.lines(),
     close() {
       for (const stop of stops) stop();

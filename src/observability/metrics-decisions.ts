@@ -133,10 +133,6 @@ export function* decisionMetrics(figures: DecisionFigures, version: string): Gen
       return number === undefined ? [] : [[[source.name], number] as [string[], number]];
     });
   yield observed(
-    DECISIONS.sourceUp,
-    each(({ up }) => Number(up)),
-  );
-  yield observed(
     DECISIONS.sourceAge,
     each(({ ageMs }) => (ageMs === undefined ? undefined : ageMs / 1000)),
   );

@@ -34,6 +34,7 @@ const DECISION_FIGURES = {
 const EVENTS = { payloads: 1, events: 2, bytes: 300 };
 const FLAG_FIGURES: FlagFigures = {
   healthy: false,
+  sources: [{ name: 'flags.tar.gz', up: false }],
   evaluations: {
     queued: 1,
     running: 2,
@@ -64,6 +65,7 @@ function figures(): Figures {
   return {
     admission: limiter.stats(),
     slotsMax: 4,
+    parkedMax: 2,
     pinnedBytesMax: 1e6,
     deliveries: new Deliveries().stats(),
     kernelHeldBytes: 65_536,
@@ -420,7 +422,11 @@ describe('what is counted', () => {
     const metrics = start();
     expect(valuesOf(metrics, 'headgate_environment_age_seconds')).toEqual({ 'tenant="Shop Production"': 2 });
     expect(valuesOf(metrics, 'headgate_source_age_seconds')).toEqual({ 'source="lapi"': 1.5 });
-    expect(valuesOf(metrics, 'headgate_source_up')).toEqual({ 'source="lapi"': 1, 'source="new"': 0 });
+    expect(valuesOf(metrics, 'headgate_source_up')).toEqual({
+      'source="flags.tar.gz"': 0,
+      'source="lapi"': 1,
+      'source="new"': 0,
+    });
   });
 });
 

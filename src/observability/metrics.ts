@@ -1,5 +1,5 @@
 import type { Clock } from '../kernel/index.ts';
-import { ADMISSION, DELIVERY, HEALTH, HTTP, PROCESS, RELAY_9 } from './catalog.ts';
+import { ADMISSION, DECISIONS, DELIVERY, HEALTH, HTTP, PROCESS, RELAY_9 } from './catalog.ts';
 import type { Figures } from './figures.ts';
 import { type Collected, observed, Registry } from './instruments.ts';
 import { lagMetrics, measureChanges } from './metrics-changes.ts';
@@ -77,6 +77,11 @@ export function openMetrics(options: MetricsOptions): Metrics {
       if (now.flags !== undefined) yield* flagMetrics(now.flags, now.environments);
     }
     if (now.decisions !== undefined) yield* decisionMetrics(now.decisions, version);
+    const sources = [...(now.flags?.sources ?? []), ...(now.decisions?.sources ?? [])];
+    yield observed(
+      DECISIONS.sourceUp,
+      sources.map(({ name, up }) => [[name], Number(up)] as const),
+    );
   });
   registry.observe(() => ownProcess.collect());
   return {
@@ -98,6 +103,7 @@ function* budgetMetrics({
   slotsMax,
   queueMax = Number.POSITIVE_INFINITY,
   pinnedBytesMax,
+  parkedMax,
   memoryLimitBytes,
   activeRequests,
   ready,
@@ -108,6 +114,7 @@ function* budgetMetrics({
   yield observed(ADMISSION.slotsMax, admission.enabled ? finite(slotsMax) : undefined);
   yield observed(ADMISSION.held, admission.held);
   yield observed(ADMISSION.parked, admission.parked);
+  yield observed(ADMISSION.parkedMax, admission.enabled ? parkedMax : undefined);
   yield observed(ADMISSION.waiting, admission.waiting);
   yield observed(ADMISSION.queueMax, admission.enabled ? finite(queueMax) : undefined);
   yield observed(ADMISSION.waitingOpen, admission.waitingOpen);

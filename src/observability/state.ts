@@ -28,6 +28,7 @@ export interface State {
     readonly queueMax: number | null;
     readonly held: number;
     readonly parked: number;
+    readonly parkedMax: number | null;
     readonly waiting: number;
     /** Open streams that wait for a slot, outside the queue. */
     readonly waitingOpen: number;
@@ -49,7 +50,7 @@ export interface State {
     /** Of those in progress, lowest rate first. */
     readonly slowest: readonly DeliveryProgress[];
   };
-  /** At most 200. */
+  /** At most 200, those that are not well before the others. */
   readonly environments: readonly {
     /** As metrics call it. */
     readonly name: string;
@@ -66,6 +67,8 @@ export interface State {
     readonly behind: Behind;
   }[];
   readonly environmentsTotal: number;
+  /** Open streams, of all environments. */
+  readonly streams: number;
   /** Null: no decisions are served. */
   readonly decisions: {
     readonly held: number;

@@ -1,3 +1,4 @@
+import { basename } from 'node:path';
 import type { FileSource, FlagSource } from '../config/index.ts';
 import type { Clock } from '../kernel/index.ts';
 import type { EnvironmentInfo, FlagsFront } from '../protocols/launchdarkly/index.ts';
@@ -18,10 +19,14 @@ export class FileEnvironments {
   readonly #sources: readonly Source[];
   /** Sources that have not been read yet. */
   readonly #unread: Set<FlagSource>;
+  /** Sources that could not be read when they were last looked at. */
+  readonly #failing = new Set<FlagSource>();
+  readonly #configured: readonly FlagSource[];
 
   constructor(parts: Parts) {
     const { shared, front, keeping } = parts;
     const { sources } = shared.config.flags;
+    this.#configured = sources;
     this.#unread = new Set(sources);
     this.#sources = sources.map((source) => {
       // its keys are known before its file is read: clients wait for the data, and are not told that they are unknown
@@ -31,11 +36,21 @@ export class FileEnvironments {
         front.upsert(info);
       }
       const onRead = (): void => {
+        this.#failing.delete(source);
         this.#unread.delete(source);
         if (this.#unread.size === 0) parts.onRead();
       };
-      return openSource(source, shared.clock, listenerFor(parts, source, onRead));
+      const onFailed = (): void => void this.#failing.add(source);
+      return openSource(source, shared.clock, listenerFor(parts, source, { onRead, onFailed }));
     });
+  }
+
+  /** Each source, and whether it could be read when it was last looked at. */
+  figures(): { readonly name: string; readonly up: boolean }[] {
+    return this.#configured.map((source) => ({
+      name: source.type === 'file' ? source.name : basename(source.path),
+      up: !this.#failing.has(source),
+    }));
   }
 
   /** Reads the files. Resolves when each was tried once: whether all of them could be read. */
@@ -69,7 +84,11 @@ function openSource(source: FlagSource, clock: Clock, listener: SourceListener):
 /** Files carry no versions that must be trusted: every change of text raises them. */
 const FILE_VERSIONS = 'effective';
 
-function listenerFor({ shared, front, keeping }: Parts, source: FlagSource, onRead: () => void): SourceListener {
+function listenerFor(
+  { shared, front, keeping }: Parts,
+  source: FlagSource,
+  { onRead, onFailed }: { readonly onRead: () => void; readonly onFailed: () => void },
+): SourceListener {
   const { log } = shared;
   return {
     async upsert(described, data) {
@@ -92,7 +111,10 @@ function listenerFor({ shared, front, keeping }: Parts, source: FlagSource, onRe
       await keeping.remove(envId);
       log.info({ environment: envId }, 'environment removed');
     },
-    failed: (error) => log.error({ code: error.code }, `${error.message}; what was loaded before stays served`),
+    failed(error) {
+      onFailed();
+      log.error({ code: error.code }, `${error.message}; what was loaded before stays served`);
+    },
     loaded: onRead,
     unchanged: (path) => log.info({ path }, 'file changed, but its data id and version did not: nothing to do'),
   };

@@ -129,7 +129,7 @@ export class FlagsService implements Service {
         figuresOf(environment, labels, this.#front.isConnected(environment)),
       ),
       stores: failing === undefined ? [] : [{ name: 'flags', failing }],
-      flags: { healthy, evaluations, ...(events === undefined ? {} : { events }) },
+      flags: { healthy, evaluations, sources: this.#files.figures(), ...(events === undefined ? {} : { events }) },
     };
   }
 

@@ -205,6 +205,7 @@ function figuresOf({ config, limiter, deliveries, services, activeRequests }: Te
   return {
     admission: limiter.stats(),
     slotsMax: config.limits.slots,
+    parkedMax: config.limits.parking ? config.limits.parked : 0,
     queueMax: config.limits.queue,
     memoryLimitBytes: config.machine.memoryLimitBytes,
     pinnedBytesMax: config.limits.pinnedBytesMax,

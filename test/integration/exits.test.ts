@@ -66,6 +66,13 @@ describe('check-config', () => {
     expect([wrong.status, wrong.text]).toEqual([2, expect.stringContaining('--link must be the speed of a link')]);
   });
 
+  it('explains what it can when an archive is not there', () => {
+    const file = join(folder, 'no-archive.yaml');
+    writeFileSync(file, `flags:\n  sources:\n    - type: archive\n      path: ${join(folder, 'missing.tar.gz')}\n`);
+    const { status, text } = headgate(['check-config', '--explain', file]);
+    expect([status, text]).toEqual([0, expect.stringContaining('missing.tar.gz')]);
+  });
+
   it('prints each problem with its line, and ends badly', () => {
     const file = join(folder, 'wrong.yaml');
     writeFileSync(file, 'limits: auto\nserver:\n  prot: 8030\n');

@@ -82,6 +82,25 @@ describe('the metrics of a relay', { timeout: TEST_MS_MAX }, () => {
     expect(text).not.toContain('key-of-the-edge');
   });
 
+  // fails when what could not be read is not told of as down
+  it('tell of a file of flags that cannot be read any more, while its data stay served', async () => {
+    const file = join(mkdtempSync(join(tmpdir(), 'headgate-metrics-')), 'flags.json');
+    const whole = JSON.stringify({ flags: { one: { key: 'one', version: 1, on: true } } });
+    writeFileSync(file, whole);
+    const source = { type: 'file', name: 'staging', paths: [file], sdkKey: SDK_KEY, interval: '100ms' };
+    const headgate = await startHeadgate({ config: { flags: { sources: [source] }, store: 'none' } });
+    closing.push(() => headgate.stop());
+    await headgate.waitForLog('environment loaded');
+    const up = async (): Promise<number | undefined> =>
+      valueOf(await metricsOf(headgate), 'headgate_source_up{source="staging"}');
+    expect(await up()).toBe(1);
+    writeFileSync(file, '{"flags":');
+    await vi.waitFor(async () => expect(await up()).toBe(0), WAIT_MS);
+    expect(await poll(headgate, '/sdk/flags/one')).toContain('"one"');
+    writeFileSync(file, whole);
+    await vi.waitFor(async () => expect(await up()).toBe(1), WAIT_MS);
+  });
+
   it('tell what it did, before and after', async () => {
     const headgate = await start({});
     const before = await metricsOf(headgate);

@@ -16,6 +16,7 @@ export const QUIET: State = {
     slotsMax: 32,
     queueMax: 4096,
     held: 0,
+    parkedMax: 16,
     parked: 0,
     waiting: 0,
     waitingOpen: 0,
@@ -37,6 +38,7 @@ export const QUIET: State = {
   },
   environments: [],
   environmentsTotal: 0,
+  streams: 0,
   decisions: null,
   sharing: {
     savedBytes: 0,

@@ -224,7 +224,8 @@ describe.runIf(browserAvailable())('the page during a herd', { timeout: TEST_MS_
       expect(shown, `${name} ${JSON.stringify(labels)}`).toBeLessThanOrEqual(after.sum(name, labels));
     };
     compare(numberIn(reading.figures['admitted-rate']?.[1]), 'headgate_admission_admitted_total');
-    compare(numberIn(reading.figures['parked']?.[1]), 'headgate_deliveries_parks_total');
+    const parks = reading.figures['parked']?.[1]?.replace(/^of [\d,]+, /, '');
+    compare(numberIn(parks), 'headgate_deliveries_parks_total');
     for (const reason of ['full', 'timeout', 'early', 'aborted', 'closed'])
       compare(numberIn(reading.causes[reason]?.[1]), 'headgate_admission_refused_total', { reason });
     for (const outcome of ['completed', 'client_gone', 'stalled', 'capped', 'error', 'shutdown'])

@@ -179,9 +179,10 @@ describe('a herd at a relay', { timeout: TEST_MS_MAX }, () => {
     // polls after the first bring nothing: their tag, their basis or their cursor says what they hold
     expect(report.answers.current).toBeGreaterThan(20);
     expect([report.refused, report.failures]).toEqual([{}, {}]);
-    // the wire has heads and the framing of chunks besides the bodies
+    // the wire has heads and the framing of chunks besides the bodies; what was on its way to connections that were dropped
+    // has left the server and reached nobody: a few events and polls
     const sent = report.server?.sentBytes ?? 0;
-    expect(report.bytes).toBeGreaterThan(sent);
+    expect(report.bytes).toBeGreaterThan(sent * 0.99);
     expect(report.bytes).toBeLessThan(sent * 1.02 + report.attempts * 600);
   });
 });

@@ -237,23 +237,16 @@ describe('offline, from an archive', () => {
     expect(each).toEqual(all);
   });
 
-  it(`metrics ${shows('Metrics with a `relayId`')} ${shows('`userAgent` in metrics')} ${shows('`platformCategory` of `connections`')}`, async () => {
+  it(`metrics ${shows('Metrics with a `relayId`')} ${shows('`userAgent` in metrics')}`, async () => {
     const ours = seriesOf(await (await fetch(`http://127.0.0.1:${traced.relay.adminPort}/metrics`)).text());
     const told = new Set(ours.series.map(inWords));
     const isInternal = ([, labels]: (typeof metrics.series)[number]): boolean => labels['relayId'] !== undefined;
-    // open streams are told of as a server's, whoever has opened them
-    const theirs = metrics.series.filter(
-      (series) =>
-        !isInternal(series) &&
-        !(series[0] === 'launchdarkly_relay_connections' && series[1]['platformCategory'] !== 'server'),
-    );
-    expect([theirs.length, metrics.series.length]).toEqual([28, 37]);
+    const theirs = metrics.series.filter((series) => !isInternal(series));
+    expect([theirs.length, metrics.series.length]).toEqual([30, 37]);
     const missing = theirs.map(([name, labels]) => inWords([name, { ...labels, userAgent: 'curl' }]));
     expect(missing.filter((series) => !told.has(series))).toEqual([]);
     for (const [name] of theirs) expect(ours.types[name]).toBe(metrics.types[name]);
     expect(ours.series.filter(isInternal)).toEqual([]);
-    const connections = ours.series.filter(([name]) => name === 'launchdarkly_relay_connections');
-    expect(connections.map(([, labels]) => labels['platformCategory'])).toEqual(['server']);
   });
 
   it(`${UPDATED.join(', ')}`, async () => {

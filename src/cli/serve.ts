@@ -42,6 +42,21 @@ export async function run(
   log: Log,
   onStart: (relay: Relay) => void = () => undefined,
 ): Promise<number> {
+  // before it says that it listens: without a listener a hangup ends the process, and the first of a container is deaf to SIGTERM
+  let reload = (): void => {
+    isReloadAsked = true;
+  };
+  let isReloadAsked = false;
+  let isStopping = false;
+  process.on('SIGHUP', () => reload());
+  const asked = new Promise<void>((resolve) => {
+    const stop = (): void => {
+      isStopping = true;
+      resolve();
+    };
+    process.once('SIGTERM', stop);
+    process.once('SIGINT', stop);
+  });
   let relay: Relay;
   try {
     relay = await Relay.start({ config, log, listen: !config.exit.always });
@@ -50,17 +65,9 @@ export async function run(
     log.error({ code }, messageOf(error));
     return 1;
   }
-  // before the sources are waited for: without a listener a hangup ends the process, and the first of a container is deaf to SIGTERM
-  process.on('SIGHUP', () => relay.reload());
-  let isStopping = false;
-  const stopped = new Promise<void>((resolve, reject) => {
-    const stop = (): void => {
-      isStopping = true;
-      relay.stop().then(resolve, reject);
-    };
-    process.once('SIGTERM', stop);
-    process.once('SIGINT', stop);
-  });
+  reload = () => relay.reload();
+  if (isReloadAsked) reload();
+  const stopped = asked.then(() => relay.stop());
   if (config.exit.always || config.exit.onError) {
     const loaded = await relay.loaded;
     if (!isStopping && !loaded) log.error({}, 'a source could not be read');

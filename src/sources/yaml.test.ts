@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -84,9 +84,9 @@ describe('the thread, compiled', () => {
     folder = mkdtempSync(join(tmpdir(), 'headgate-yaml-'));
     symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
     writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
-    const kernel = ['assert', 'clock', 'errors', 'facts', 'fake-clock', 'index', 'slices'].map(
-      (name) => `kernel/${name}`,
-    );
+    const kernel = readdirSync(join(ROOT, 'src/kernel'))
+      .filter((name) => !name.endsWith('.test.ts'))
+      .map((name) => `kernel/${name.replace(/\.ts$/, '')}`);
     for (const name of [...kernel, 'sources/yaml', 'sources/yaml-convert', 'sources/yaml-worker'])
       compile(folder, name);
     ({ yamlToJson } = (await import(pathToFileURL(join(folder, 'sources/yaml.js')).href)) as typeof Yaml);

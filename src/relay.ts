@@ -7,6 +7,7 @@ import { type Clock, messageOf, systemClock } from './kernel/index.ts';
 import { type Log, openLog } from './observability/index.ts';
 import { DecisionsService } from './relay/decisions.ts';
 import { FlagsService } from './relay/flags.ts';
+import { labelIn } from './relay/live-names.ts';
 import type { Service } from './relay/service.ts';
 import { Sizing, sumOf } from './relay/sizing.ts';
 import { openStore } from './relay/store.ts';
@@ -220,7 +221,7 @@ async function assemble(options: RelayOptions): Promise<Parts> {
   // with nothing configured, flags: their environments may come later
   if (hasFlags(config) || !config.decisions.enabled) services.push(await FlagsService.open(shared));
   if (config.decisions.enabled) services.push(await DecisionsService.open(shared));
-  log.call((name) => services.map((service) => service.tenantOf?.(name)).find((label) => label !== undefined) ?? name);
+  log.call((name) => labelIn(services, name) ?? name);
   const health = healthRoutes({
     ready: () => services.every(({ ready }) => ready),
     status: () => statusOf({ services, limiter, deliveries }),

@@ -51,6 +51,11 @@ function labelOf(info: Parameters<typeof labelsOf>[0][number]): string {
   return filterKey === undefined ? label : `${label} ${filterKey}`;
 }
 
+/** What the service that has an environment calls it; undefined: none has it. */
+export function labelIn(services: readonly Pick<Service, 'tenantOf'>[], name: string): string | undefined {
+  return services.map((service) => service.tenantOf?.(name)).find((label) => label !== undefined);
+}
+
 /** A text that may be shown: without the keys of what is served, nor what looks like one. */
 export function shownText(text: string, services: readonly Pick<Service, 'hide'>[]): string {
   const hidden = services.reduce((left, service) => service.hide?.(left) ?? left, text);

@@ -12,7 +12,7 @@ import {
 } from '../observability/index.ts';
 import { type Admin, openAdmin, pageRoutes, type Route } from '../server/index.ts';
 import { Live } from './live.ts';
-import { shownText } from './live-names.ts';
+import { labelIn, shownText } from './live-names.ts';
 import type { Service, Shared } from './service.ts';
 
 /** What is looked at, and who looks. */
@@ -81,8 +81,7 @@ export class Telemetry {
 
   /** An environment that has gone meanwhile may have been called by its ID, which is a key. */
   #tenantOf(name: string): string {
-    const labels = this.#parts.services.map((service) => service.tenantOf?.(name));
-    return labels.find((label) => label !== undefined) ?? maskKey(name);
+    return labelIn(this.#parts.services, name) ?? maskKey(name);
   }
 
   /** Metrics are served without the page, if need be. */

@@ -123,13 +123,36 @@ class Fdv2Poll implements Content {
   drop(): void {}
 }
 
-/** A stream of the first protocol: a put is everything. */
-class Fdv1Stream implements Content {
-  readonly #scanner: EventScanner;
+/** A stream of events: it has no end that would mean anything. */
+abstract class EventStream implements Content {
+  protected readonly scanner: EventScanner;
 
+  constructor(scan: ConstructorParameters<typeof EventScanner>[0]) {
+    this.scanner = new EventScanner(scan);
+  }
+
+  get lastEventId(): string | undefined {
+    return this.scanner.lastEventId;
+  }
+
+  get retryMs(): number | undefined {
+    return this.scanner.retryMs;
+  }
+
+  feed(piece: Buffer): void {
+    this.scanner.feed(piece);
+  }
+
+  ended(): void {}
+
+  drop(): void {}
+}
+
+/** A stream of the first protocol: a put is everything. */
+class Fdv1Stream extends EventStream {
   constructor(sink: ContentSink, hasCopy: boolean) {
     let isWhole = false;
-    this.#scanner = new EventScanner({
+    super({
       reads: () => false,
       onEvent: ({ name }) => {
         if (name !== 'put' && name !== 'patch' && name !== 'delete') return;
@@ -141,54 +164,21 @@ class Fdv1Stream implements Content {
       },
     });
   }
-
-  get lastEventId(): string | undefined {
-    return this.#scanner.lastEventId;
-  }
-
-  get retryMs(): number | undefined {
-    return this.#scanner.retryMs;
-  }
-
-  feed(piece: Buffer): void {
-    this.#scanner.feed(piece);
-  }
-
-  ended(): void {}
-
-  drop(): void {}
 }
 
 /** A stream of the second protocol: everything has come when the payload is transferred, or when there is none to transfer. */
-class Fdv2Stream implements Content {
+class Fdv2Stream extends EventStream {
   readonly #sink: ContentSink;
-  readonly #scanner: EventScanner;
   #copy: Copy = 'full';
   #isTransferring = false;
 
   constructor(sink: ContentSink) {
-    this.#sink = sink;
-    this.#scanner = new EventScanner({
+    super({
       reads: (name) => name === INTENT || name === TRANSFERRED,
       onEvent: (event) => this.#take(event),
     });
+    this.#sink = sink;
   }
-
-  get lastEventId(): string | undefined {
-    return this.#scanner.lastEventId;
-  }
-
-  get retryMs(): number | undefined {
-    return this.#scanner.retryMs;
-  }
-
-  feed(piece: Buffer): void {
-    this.#scanner.feed(piece);
-  }
-
-  ended(): void {}
-
-  drop(): void {}
 
   #take({ name, data }: ScannedEvent): void {
     if (name === INTENT) {
@@ -202,7 +192,7 @@ class Fdv2Stream implements Content {
       else this.#sink.onChange();
       this.#isTransferring = false;
     }
-    if (this.#isTransferring) this.#scanner.skipTo(TRANSFERRED);
+    if (this.#isTransferring) this.scanner.skipTo(TRANSFERRED);
   }
 }
 
